@@ -9,8 +9,10 @@ at its rows.  Rows that all owners hold are kept, the others are nobody's.
 What that shows.  To the server how many owners hold each ID of the union, not which; to clients which rows of
 the union are kept.  An owner that claims an ID which it lacks learns whether all others hold it, has data of
 its choice there, and is told its label.  Whoever adds something else than 0 or 1 can have a row kept that
-another owner lacks: that one sees it, and ends the run.  No row gets other data than its owners dealt, as
-nobody deals columns of another.
+another owner lacks: that one sees it, and ends the run, by which all hear who it is.  No row gets other data
+than its owners dealt, as nobody deals columns of another.  But of clients that have the same columns each can
+deal at people of the others too, unnoticed: it adds numbers of its choice to theirs, and labels tell on which
+side these sums are.
 """
 
 from __future__ import annotations
@@ -75,8 +77,8 @@ class KeptRows(Message, tag=237):
     all columns, and how many have one twice; the server: how many clients hold each, in all and of those
     with the same columns.  By deviating: the server: different rows to clients: `PlanMismatch`; fewer
     rows: named with `verify=True` (`FaultyServer`). A row that an owner lacks: that owner ends the run
-    (`UnionFailed`). A client: claim IDs that it lacks, and learn which of them all other owners hold, and
-    their labels.
+    (`UnionFailed`), by which it is known. A client: claim IDs that it lacks, and learn which of them all
+    other owners hold, and their labels.
     """
 
     kept: Array

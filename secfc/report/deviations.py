@@ -43,6 +43,7 @@ PRODUCTS = "tests/secfc/disclosure/checked/test_checked_products.py"
 FOREIGN = "tests/secfc/active/test_a9_foreign_rows.py"
 MERGED = "tests/secfc/active/test_a1_merged_rows.py"
 JOINED = "tests/secfc/coded/test_joined.py"
+DIVIDED = "tests/secfc/active/test_a15_joined_columns.py"
 MOVED = "tests/secfc/active/test_a9_moved_centers.py"
 SHARED = "tests/secfc/disclosure/checked/test_checked_shared_labels.py"
 WORDS = "tests/secfc/disclosure/checked/test_checked_words.py"
@@ -293,6 +294,13 @@ TABLE = (
         "nothing: sums that no rows have end the run, others pass", "unnoticed", "profile",
     ),
     DeviationRow(
+        "a client that says it has rows where it has none, `FederatedLloyd(floor=...)`",
+        "which rows of others a floor holds", "**single rows of others, where they move alone**",
+        "nothing: numbers of rows that no rows have end the run, others pass", "unnoticed", "steps",
+        ("tests/secfc/federated/test_course.py::"
+         "test_a_client_that_says_it_has_rows_where_it_has_none_reads_a_row_that_moves_alone",),
+    ),
+    DeviationRow(
         "up to `t` members that tell false shares of a secure sum, of opened centers, or of distances of "
         "local clusters", "nothing", "nothing",
         "who reads waits for `2t + 1` shares, of centers and distances for all, and refuses what is on no "
@@ -364,14 +372,19 @@ TABLE = (
     ),
     DeviationRow(
         "the server, or a client that counts itself twice, so that people are kept whom an owner lacks, "
-        "`Joined()`", "nothing", "nothing", "an owner sees rows that it does not hold", "noticed", "joined",
-        (f"{JOINED}::test_a_server_that_keeps_other_rows_is_found_out",),
+        "`Joined()`", "nothing", "which owner lacks a person, once, as the run ends",
+        "an owner sees rows that it does not hold", "noticed", "joined",
+        (f"{JOINED}::test_a_server_that_keeps_other_rows_is_found_out",
+         f"{DIVIDED}::test_who_counts_itself_twice_is_shown_who_lacks_a_person_and_the_run_ends"),
     ),
     DeviationRow(
         "who counts itself twice, or deals at rows of others, where clients with the same columns divide "
         "people, `Joined()`",
-        "labels: people count whose columns nobody has, as zeros, or with the sum of two rows", "nothing",
+        "labels: people count whose columns nobody has, as zeros, or with the sum of two rows",
+        "**which values of a third of the others' people are above a number each of its choice**, from labels",
         "nothing: none of these clients knows whom the others hold", "unnoticed", "joined",
+        (f"{DIVIDED}::"
+         "test_who_deals_at_people_of_others_reads_whether_their_values_are_above_numbers_of_its_choice",),
     ),
     DeviationRow(
         "`t + 1` clients together", "everything", "everything", "a larger `t`", "unnoticed",
@@ -404,7 +417,7 @@ OTHER_KINDS = {
     "DBSCAN": "pairs",
     "Precomputed": "pairs",
     "FedDPKMeans": "sums",
-    "FederatedLloyd": "sums",
+    "FederatedLloyd": "sums steps",
 }
 
 

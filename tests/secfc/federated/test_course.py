@@ -657,6 +657,44 @@ def test_with_a_floor_other_runs_tell_single_rows():
     np.testing.assert_array_equal(heard[1] - heard[0], np.rint(row * result.plan.quantizer.scale))
 
 
+def moved_alone(monkeypatch, floor, caps):
+    """What client 0 makes of sums before and after the one row between two borders moved: the first cluster's,
+    less its own rows.  caps: it says that so many caps of its rows are where it has none.
+    """
+    sides = [np.full((12, 2), (-6.0, 0)), np.full((12, 2), (6.0, 1))]
+    row = np.array([0.25, 1.25])
+    parts = [np.concatenate([sides[0], sides[1] + (2, 0)]), sides[0], np.vstack([sides[1], row])]
+    pack = FederatedPlan.pack_flows
+
+    def lying(plan, flows, moving):
+        mine = sum(int(flow.sum()) for flow in flows) == 24 * len(flows)
+        more = [1000 * (flow == 0) for flow in flows]
+        return pack(plan, flows, moving) + mine * caps * pack(plan, more, 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FederatedPlan, "pack_flows", lying)
+        way = FederatedLloyd(2, floor=floor, start=[[-6, 0], [6, 0]], max_iter=3)
+        result = secfc.fit(way, secfc.Federation.from_arrays(parts), bound=16.0, keep_bodies=True)
+    view = View.of(result, result.plan, "client-0")
+    told, own = told_values(view), added_values(view, "client-0")
+    sums = [next(iter(told[number].values())) - own[number] for number in sorted(told)]
+    # Of sums by two clusters, and not of numbers of rows in cells, those of the first one.
+    found = {tuple(x[:2].tolist()) for x in sums if len(x) == 7}
+    apart = {(a[0] - b[0], a[1] - b[1]) for a in found for b in found}
+    return apart, tuple(np.rint(row * result.plan.quantizer.scale).astype(int).tolist())
+
+
+def test_a_client_that_says_it_has_rows_where_it_has_none_reads_a_row_that_moves_alone(monkeypatch):
+    """A floor counts on numbers that nobody checks: the table of deviations says so."""
+    apart, row = moved_alone(monkeypatch, 10, 2)
+    assert row in apart
+    # Controls: who tells the truth sees no difference of one row under a floor, and does without.
+    apart, row = moved_alone(monkeypatch, 10, 0)
+    assert row not in apart
+    apart, row = moved_alone(monkeypatch, 1, 0)
+    assert row in apart
+
+
 @pytest.mark.parametrize("floor", [1, 3])
 def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypatch, floor):
     pa = pytest.importorskip("pyarrow")
