@@ -22,6 +22,7 @@ from secfc.disclosure.checked.messages import (
     PartSums,
 )
 from secfc.disclosure.checked.words import CommitteeWords
+from secfc.disclosure.compare import center_rounding
 from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.errors import FaultyClient, SuspectedParties
@@ -540,7 +541,7 @@ def fit_to_coins(asked, seed, false):
     return found
 
 
-@pytest.mark.parametrize("way", ["bisecting", "labels stay shared"])
+@pytest.mark.parametrize("way", ["bisecting", "labels stay shared", "rounded"])
 @pytest.mark.parametrize("early", [False, True])
 def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatch):
     """Replies do not wait for row 0, so what they are checked by is behind them, and must precede coins.
@@ -548,7 +549,7 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
     Who adds it up lies in a sum of replies, and waits for coins with that of further ones.  early: positive
     control: were coins opened beside the first opening, before that sum is told, the lie would fit.
     """
-    honest, liars, lies = undisturbed(way), [], {}
+    honest, liars, lies, adding = undisturbed(way), [], {}, []
     fixed, hear, added = steps.CheckingClient._fixed, steps.hear_coins, ComputingParty.added_up
 
     def added_up(self, match, parts, threads):
@@ -568,6 +569,25 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
         basis = match.schedule.basis
         return dataclasses.replace(total, values=basis.add(total.values, false[:, :, match.parts[self.name]]))
 
+    def summed(self, match, rounding, *said):
+        """Where centers are rounded the lie is in a sum of a cluster."""
+        role, answer = real_summed(self, match, rounding, *said), None
+        if self.name == match.corrected and match.question.operation is Operation.COMPARE and not lies:
+            liars.append(self.name)
+            false = np.zeros((rounding.basis.lanes, *rounding.shape), rounding.basis.dtype)
+            false[:, 0] = 50_000
+            lies[match.checked_sums.context] = false
+            adding.append(false)
+        while True:
+            try:
+                answer = yield role.send(answer)
+            except StopIteration as done:
+                return done.value
+
+    def add(basis, values):
+        total = added_residues(basis, values)
+        return basis.add(total, adding.pop()) if adding and total.shape == adding[0].shape else total
+
     def behind(self, adder, mine):
         lies_now = self.name == adder and self.asked.context in lies
         if early or lies_now:
@@ -582,13 +602,20 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
         return known[0] if known else (yield from hear(asked, name, coin, commitments))
 
     seeds = {}
-    monkeypatch.setattr(ComputingParty, "added_up", added_up)
+    if way == "rounded":
+        real_summed, added_residues = CenterRounder.summed, center_rounding.add_residues
+        monkeypatch.setattr(CenterRounder, "summed", summed)
+        monkeypatch.setattr(center_rounding, "add_residues", add)
+    else:
+        monkeypatch.setattr(ComputingParty, "added_up", added_up)
     monkeypatch.setattr(steps.CheckingClient, "_fixed", behind)
     monkeypatch.setattr(steps, "hear_coins", heard)
     if early:
         at, two = steps.CheckedReplies.at, (steps.COINS, steps.DIGESTS)
         monkeypatch.setattr(
-            steps.CheckedReplies, "at", lambda self, x: at(self, x) - spacing(self) * (x in two)
+            steps.CheckedReplies,
+            "at",
+            lambda self, x: at(self, x) - (self.adder is not None and x in two) * spacing(self),
         )
         late = property(lambda self: (self.begun + steps.COINS, self.at(steps.DIGESTS) + spacing(self)))
         monkeypatch.setattr(steps.CheckedReplies, "behind", late)
