@@ -381,7 +381,7 @@ TABLE = (
         "who counts itself twice, or deals at rows of others, where clients with the same columns divide "
         "people, `Joined()`",
         "labels: people count whose columns nobody has, as zeros, or with the sum of two rows",
-        "**which values of a third of the others' people are above a number each of its choice**, from labels",
+        "**which values of a third of the others' people are above numbers of its choice**, from labels",
         "nothing: none of these clients knows whom the others hold", "unnoticed", "joined",
         (f"{DIVIDED}::"
          "test_who_deals_at_people_of_others_reads_whether_their_values_are_above_numbers_of_its_choice",),
@@ -417,7 +417,7 @@ OTHER_KINDS = {
     "DBSCAN": "pairs",
     "Precomputed": "pairs",
     "FedDPKMeans": "sums",
-    "FederatedLloyd": "sums steps",
+    "FederatedLloyd": "sums",
 }
 
 
@@ -428,8 +428,9 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     """
     capabilities = algorithm.capabilities
     if not isinstance(algorithm, SecFC):
-        lost = {"lost"} if get_parameter(algorithm, "floor") == 1 else set[str]()
-        return frozenset(OTHER_KINDS.get(type(algorithm).__name__, "").split()) | lost
+        floor = get_parameter(algorithm, "floor")
+        more = ["lost"] if floor == 1 else ["steps"] if floor else []
+        return frozenset([*OTHER_KINDS.get(type(algorithm).__name__, "").split(), *more])
     policy, found = capabilities.policy, set[str]()
     for kind, word in POLICY_WORDS:
         found |= {word} if isinstance(policy, kind) else set()

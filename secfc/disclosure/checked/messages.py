@@ -18,11 +18,11 @@ class CheckDealing(Message, tag=190):
     them from a seed, or does not respond.
     parts: to a member what it needs to play parts as the sender does (`secfc.disclosure.checked.words`).
 
-    Under Distances(): responder, responder.  Seen: what hides a coin; any `t` shares of a uniform row and
-    of masks: uniform.  By deviating: shares on no polynomial: noticed.
+    Under Distances(): responder, responder.  Seen: any `t` shares of a uniform row and of masks: uniform.
+    By deviating: shares on no polynomial: noticed.
 
     Under AssignmentsOnly(): as under `Distances()`, members in place of the `t + 1` responders and of the
-    server.  Seen: as under `Distances()`.  By deviating: as under `Distances()`.
+    server.  Seen: as under `Distances()`, and what hides a coin.  By deviating: as under `Distances()`.
 
     Under AssignmentsOnly(dealer=None): as under `AssignmentsOnly()`; `t + 1` of the committee are members
     here.  Seen: as under `AssignmentsOnly()`.  By deviating: as under `AssignmentsOnly()`.
@@ -50,12 +50,9 @@ class CheckDealing(Message, tag=190):
 class CheckCoin(Message, tag=191):
     """Witness to witness: the coin that it committed to; what all give is public from now on.
 
-    Under Distances(): responder, responder.  Seen: 32 random bytes among the `t + 1` that deal; what all
+    Under AssignmentsOnly(): member, member.  Seen: 32 random bytes among the `t + 1` that deal; what all
     give is public from now on.  By deviating: another than it committed to: `FaultyClient`. Different
     coins to receivers: digests differ.
-
-    Under AssignmentsOnly(): as under `Distances()`, members in place of the `t + 1` responders and of the
-    server.  Seen: as under `Distances()`.  By deviating: as under `Distances()`.
 
     Under AssignmentsOnly(dealer=None): as under `AssignmentsOnly()`; `t + 1` of the committee are members
     here.  Seen: as under `AssignmentsOnly()`.  By deviating: as under `AssignmentsOnly()`.
@@ -77,12 +74,19 @@ class CheckCoin(Message, tag=191):
 
 
 class RepliesFixed(Message, tag=198):
-    """Server to responders: that it has the replies of all, so that coins may be opened.
+    """Server to responders: that it has the replies of all, and the coins that it drew then.
 
-    Under Distances(): server, responder.  Seen: that the server has all replies: public.  By deviating:
-    the server: say so early, so that a client that works with it replies after the coins: as if the
-    server decoded falsely.
+    coin: 16 bytes.
+
+    Under Distances(): server, responder.  Seen: that the server has all replies, and coins: public.  By
+    deviating: the server: say so early, or tell coins before, so that a client that works with it replies
+    after the coins: as if the server decoded falsely. Different coins to receivers: digests differ.
     """
+
+    coin: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(len(self.coin) != SEED, f"coins have {SEED} bytes, these have {len(self.coin)}")
 
 
 class CheckDigest(Message, tag=192):
@@ -90,11 +94,11 @@ class CheckDigest(Message, tag=192):
 
     digest: 16 bytes that follow from coins, and 16 from these and the question.
 
-    Under Distances(): responder, responder and server.  Seen: what follows from coins: public.  By
+    Under Distances(): responder, responder.  Seen: what follows from the server's coins: public.  By
     deviating: another one ends the run (`SuspectedParties`).
 
-    Under AssignmentsOnly(): as under `Distances()`, members in place of the `t + 1` responders and of the
-    server.  Seen: as under `Distances()`.  By deviating: as under `Distances()`.
+    Under AssignmentsOnly(): member, all who check and the dealer.  Seen: what follows from coins: public.
+    By deviating: as under `Distances()`.
 
     Under AssignmentsOnly(dealer=None): as under `AssignmentsOnly()`; `t + 1` of the committee are members
     here.  Seen: as under `AssignmentsOnly()`.  By deviating: as under `AssignmentsOnly()`.

@@ -298,6 +298,7 @@ class CheckingClient:
         self.asked, self.name, self.streams, self.coins = asked, name, streams, coins
         self.coin = b""
         self.commitments: dict[PartyId, bytes] = {}
+        self.drawn = b""  # coins that a server which judges told me
         self.share: Array | None = None  # of row 0 and u, (lanes, size)
         self.parts = parts or {}
         self.told: dict[PartyId, bytes] = {}  # what members tell me beside
@@ -348,8 +349,9 @@ class CheckingClient:
         total = np.zeros((asked.basis.lanes, asked.size), asked.basis.dtype)
         nothing = total[:, :0]
         if self.name in asked.witnesses:
-            self.coin = self.coins.bytes(SIZE)
-            self.commitments[self.name] = asked.commitment(self.name, self.coin)
+            if not asked.judges:  # a server that judges draws coins itself
+                self.coin = self.coins.bytes(SIZE)
+                self.commitments[self.name] = asked.commitment(self.name, self.coin)
             others = dict.fromkeys(c for c in (*asked.committee, *asked.responders) if c != self.name)
             try:
                 dealt = self._dealt(me)
@@ -360,7 +362,7 @@ class CheckingClient:
             total = dealt.get(me, total)
             for c in others:
                 values, beside = dealt.get(plan.clients.index(c), nothing), self.parts.get(c, b"")
-                send[c] = CheckDealing(self.commitments[self.name], values, beside)
+                send[c] = CheckDealing(self.commitments.get(self.name, b""), values, beside)
         else:
             send = {c: CheckDealing(b"", nothing, beside) for c, beside in self.parts.items()}
         self.share = total
@@ -437,7 +439,7 @@ class CheckingClient:
         asked = self.asked
         if sums is not None and asked.adder is not None:
             sums = sums[0], (yield from self._fixed(asked.adder, sums[1]))
-        seed = yield from hear_coins(asked, self.name, self.coin, self.commitments)
+        seed = yield from hear_coins(asked, self.name, self.coin, self.commitments, self.drawn)
         weights, threads = asked.weights(seed), 1 if rows is None else rows.threads
         products: dict[PartyId, Array] = {}
         send: dict[PartyId, Message] = {}
@@ -546,16 +548,22 @@ def check_further(basis: Basis, sender: PartyId, values: Array | None, asked: Ch
 
 
 def hear_coins(
-    asked: CheckedReplies, name: PartyId, coin: bytes, commitments: Mapping[PartyId, bytes]
+    asked: CheckedReplies,
+    name: PartyId,
+    coin: bytes,
+    commitments: Mapping[PartyId, bytes],
+    drawn: bytes = b"",
 ) -> Role[bytes]:
     """The seed that all coins give, which every witness tells alike; tell mine, if I am one.
 
-    commitments: of witnesses, at one of them.
+    commitments: of witnesses, at one of them.  drawn: coins that the server drew for all, if it did.
     Raises SuspectedParties where they say different things, FaultyClient for a coin not committed to.
     """
-    others, mine = tuple(c for c in asked.witnesses if c != name), b""
+    others, mine = tuple(c for c in asked.witnesses if c != name), asked.digest(drawn) if drawn else b""
     send: dict[PartyId, Any] = {}
-    if name in asked.witnesses:
+    if drawn and name in asked.witnesses:
+        send = {c: CheckDigest(mine) for c in asked.told if c not in (name, SERVER)}
+    elif name in asked.witnesses:
         told = Exchange(to_all(others, CheckCoin(coin)), others, 0, round=asked.round(COINS), phase="check")
         heard: dict[PartyId, CheckCoin] = yield from receive_all(told, CheckCoin, asked.at(COINS))
         values = {c: message.value for c, message in heard.items()}

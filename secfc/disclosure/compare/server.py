@@ -148,7 +148,7 @@ class CommitteeServer:
             sizes = cluster_sizes(subject.labels, subject.k)
             inbox = yield from self.quorum.answered(
                 lambda number, chosen: Query(number, subject, chosen),
-                partial(verify_replies, self.plan, sizes, (count,)),
+                partial(verify_replies, self.desk, sizes, (count,)),
             )
         else:
             inbox = yield from self.rounded(subject, count)
@@ -170,7 +170,7 @@ class CommitteeServer:
             replies = {c: inbox[c] for c in match.responders if c in inbox and c not in reports}
             told = replies if len(replies) == len(match.responders) else None
             failed = yield from verify_replies(
-                self.plan, sizes, (count,), match.question, told, match.numbered
+                self.desk, sizes, (count,), match.question, told, match.numbered
             )
             if told is not None and failed is None:
                 return told

@@ -224,7 +224,7 @@ class CheckedQuorum(Quorum):
             asked.append(Query(number, subject, chosen))
             return asked[-1]
 
-        inbox = yield from self.responders.answered(ask, partial(verify_replies, plan, measured, shape))
+        inbox = yield from self.responders.answered(ask, partial(verify_replies, self.desk, measured, shape))
         checked = reply_verification(plan, asked[-1], measured) is not None
         basis = plan.code.basis.prefix(told_lanes(plan, measured, checked))
         return self.desk.believed(inbox, CodedDistances, basis, shape, 2)

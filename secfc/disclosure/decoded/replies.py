@@ -22,17 +22,15 @@ from secfc.coded.messages import CodedDistances, CodedGains, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query
-from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, receive_all
-from secfc.disclosure.checked.messages import MaskedProducts, RepliesFixed
+from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, ServerContext, receive_all
+from secfc.disclosure.checked.messages import SEED, MaskedProducts, RepliesFixed
 from secfc.disclosure.checked.steps import (
-    DIGESTS,
     PRODUCTS,
     ROWS,
     CheckedReplies,
     CheckingClient,
     check_further,
     deal_all,
-    hear_coins,
 )
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
@@ -130,10 +128,11 @@ def mask_values(
 #
 # In rounds after the question's:
 #
-#  0  t + 1 responders commit to coins, and deal shares of a random row 0 and of masks u; then all reply;
-#  3  the server says that it has all replies: from here on they are fixed;
-#  4  who dealt opens its coin to all, and tells a digest of all coins in 5, as in
-#     `secfc.disclosure.checked.steps`;
+#  0  t + 1 responders deal shares of a random row 0 and of masks u; then all reply;
+#  3  the server, which has all replies now, draws coins, and tells them.  It judges, so they need not be
+#     drawn together: nobody knows them before replies are fixed, and it learns nothing by others;
+#  5  who dealt tells all a digest of coins and question, as in `secfc.disclosure.checked.steps`: two sets of
+#     coins under one row 0 would open a sum of everybody's rows to clients;
 #  6  responders tell one another their words for A, and test that they lie on a polynomial;
 #  7  they tell the server their words for V, which must fit what it decoded.
 #
@@ -301,9 +300,10 @@ class CheckedAnswer:
         fixed = check.asked.round(FIXED)
         wait = Exchange({SERVER: reply}, (SERVER,), 0, round=question.round, accept=fixed, phase="distances")
         try:
-            yield from receive_all(wait, RepliesFixed, FIXED)
+            told = yield from receive_all(wait, RepliesFixed, FIXED)
         except MissingMessageError:
             return None  # some replies are missing, so the question is put anew
+        checking.drawn = told[SERVER].coin
         try:
             yield from checking.verify(measured.rows, columns)
         except MissingMessageError as silence:
@@ -320,8 +320,6 @@ class CheckedAnswer:
         me, told = self.plan.clients[self.me], self.report(silence)
         others = tuple(c for c in asked.responders if c != me)
         nothing = MissingMessages(silence.step, NOBODY_MISSED)
-        if silence.step < asked.at(DIGESTS) and me in asked.committee:
-            yield Exchange(to_all((*others, SERVER), nothing), round=asked.round(DIGESTS), phase="check")
         if silence.step < asked.at(ROWS):
             yield Exchange(to_all(others, nothing), round=asked.round(ROWS), phase="check")
         yield Exchange({SERVER: told}, round=asked.round(PRODUCTS), phase="check")
@@ -331,7 +329,7 @@ class CheckedAnswer:
 
 
 def verify_replies(
-    plan: CodedPlan,
+    desk: ServerContext,
     sizes: Array,
     shape: tuple[int, ...],
     question: Query,
@@ -347,7 +345,7 @@ def verify_replies(
 
     Raises SuspectedParties if they do not fit, FaultyClient for what is no reply.
     """
-    check = reply_verification(plan, question, sizes, after)
+    check = reply_verification(desk.plan, question, sizes, after)
     if check is None:
         return None
     asked, fixed = check.asked, check.asked.round(FIXED)
@@ -356,21 +354,18 @@ def verify_replies(
         yield Exchange(to_all(asked.responders, stop), round=fixed, phase="assign")
         return None
     masked, further, beyond = decoded_replies(check, question.labels, shape, inbox)
-    yield Exchange(to_all(asked.responders, RepliesFixed()), round=fixed, phase="assign")
-    silent, weights = set[PartyId](), None
-    try:
-        weights = asked.weights((yield from hear_coins(asked, SERVER, b"", {})))
-    except MissingMessageError as silence:
-        silent = set(silence.missing)
+    coin = desk.screening.coins.bytes(SEED)
+    yield Exchange(to_all(asked.responders, RepliesFixed(coin)), round=fixed, phase="assign")
+    weights = asked.weights(asked.seed(coin))
     wait = Exchange({}, asked.responders, 0, round=asked.round(PRODUCTS), phase="assign")
     heard = yield wait
     unable = {c: m for c, m in heard.items() if isinstance(m, MissingMessages)}
     told = expect_messages({c: m for c, m in heard.items() if c not in unable}, MaskedProducts)
     gone = set(asked.responders) - set(heard)
-    if gone or unable or weights is None:
+    if gone or unable:
         named = gone or any(m.missing.size for m in unable.values())
         # Who did not go on, and says not why, is one of those that deal.
-        return gone if named else silent or set(asked.committee), unable
+        return gone if named else set(asked.committee), unable
     words = {c: asked.check_products(c, m) for c, m in told.items()}
     values = check.select_checked(question.labels, masked)
     masks = np.zeros_like(weights.offset)

@@ -119,7 +119,7 @@ def divided_people(seed):
 
 
 def deal_at_others(monkeypatch, away, seed):
-    """Client 2 deals at people of client 1: two thirds of them far off on two sides, others less a number each.
+    """Client 2 deals at people of client 1: puts two thirds far off on two sides, others less a number each.
 
     Notes these numbers by row.
     """

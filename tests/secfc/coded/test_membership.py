@@ -215,7 +215,7 @@ def test_golden_view_of_each_party():
 
     assert received(SERVER) == {
         "Opening", "Hello", "Commitment", "Coin", "ProjectedShares", "CodedDistances", "MaskedRows",
-        "CheckDigest", "MaskedProducts",
+        "MaskedProducts",
     }  # fmt: skip
     # Client 0 deals all keys it has a part in, and expands its shares of the first chunk itself.
     # It also verifies.

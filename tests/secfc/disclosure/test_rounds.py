@@ -87,24 +87,24 @@ def counted(policy, centers="exact", people="open", start="default", deviating=N
 # Of each way the most messages in a row of each question, with Threshold(deviating=0) and with deviating=1.
 QUESTIONS = {
     ("labels", "exact"): {
-        "CompareQuery": (9, 10), "CompareHalvesQuery": (9, 10), "GainQuery": (8, 8), "LossQuery": (8, 8),
-        "CostQuery": (2, 2), "DistanceQuery": (8, 8),
+        "CompareQuery": (9, 10), "CompareHalvesQuery": (9, 10), "GainQuery": (7, 7), "LossQuery": (7, 7),
+        "CostQuery": (2, 2), "DistanceQuery": (7, 7),
     },
     ("labels", "rounded"): {
-        "CompareQuery": (15, 17), "CompareHalvesQuery": (15, 17), "GainQuery": (15, 17),
-        "LossQuery": (15, 17), "CostQuery": (9, 11), "DistanceQuery": (8, 8),
+        "CompareQuery": (15, 17), "CompareHalvesQuery": (15, 17), "GainQuery": (14, 16),
+        "LossQuery": (14, 16), "CostQuery": (9, 11), "DistanceQuery": (7, 7),
     },
     ("labels, a client deals", "exact"): {
-        "CompareQuery": (9, 10), "CompareHalvesQuery": (9, 10), "GainQuery": (8, 8), "LossQuery": (8, 8),
-        "CostQuery": (2, 2), "DistanceQuery": (8, 8),
+        "CompareQuery": (9, 10), "CompareHalvesQuery": (9, 10), "GainQuery": (7, 7), "LossQuery": (7, 7),
+        "CostQuery": (2, 2), "DistanceQuery": (7, 7),
     },
     ("labels, a client deals", "rounded"): {
-        "CompareQuery": (15, 17), "CompareHalvesQuery": (15, 17), "GainQuery": (16, 17),
-        "LossQuery": (16, 17), "CostQuery": (10, 11), "DistanceQuery": (8, 8),
+        "CompareQuery": (15, 17), "CompareHalvesQuery": (15, 17), "GainQuery": (15, 16),
+        "LossQuery": (15, 16), "CostQuery": (10, 11), "DistanceQuery": (7, 7),
     },
     ("labels, nobody deals", "exact"): {
-        "CompareQuery": (20, 21), "CompareHalvesQuery": (18, 19), "GainQuery": (8, 8), "LossQuery": (8, 8),
-        "CostQuery": (2, 2), "DistanceQuery": (8, 8),
+        "CompareQuery": (20, 21), "CompareHalvesQuery": (18, 19), "GainQuery": (7, 7), "LossQuery": (7, 7),
+        "CostQuery": (2, 2), "DistanceQuery": (7, 7),
     },
     ("own", "exact"): {
         "LloydStepQuery": (13, 14), "SplitQuery": (13, 14), "SplitGainQuery": (12, 12),
@@ -133,8 +133,8 @@ QUESTIONS = {
     ("final, a client deals", "exact"): {"LloydStepQuery": (16, 17), "RevealLabels": (2, 2)},
     ("final, nobody deals", "exact"): {"LloydStepQuery": (35, 43), "RevealLabels": (2, 2)},
     # Nobody compares, so no part is played by two.
-    ("distances", "exact"): {"DistanceQuery": (8, None), "HalfDistanceQuery": (8, None)},
-    ("distances, in the clear", "exact"): {"DistanceQuery": (8, None), "HalfDistanceQuery": (8, None)},
+    ("distances", "exact"): {"DistanceQuery": (7, None), "HalfDistanceQuery": (7, None)},
+    ("distances, in the clear", "exact"): {"DistanceQuery": (7, None), "HalfDistanceQuery": (7, None)},
     ("distances, dealt", "exact"): {"DistanceQuery": (5, None), "HalfDistanceQuery": (5, None)},
 }  # fmt: skip
 # What hidden owners are told takes a check of its own.

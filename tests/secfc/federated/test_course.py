@@ -658,8 +658,8 @@ def test_with_a_floor_other_runs_tell_single_rows():
 
 
 def moved_alone(monkeypatch, floor, caps):
-    """What client 0 makes of sums before and after the one row between two borders moved: the first cluster's,
-    less its own rows.  caps: it says that so many caps of its rows are where it has none.
+    """What client 0 makes of sums before and after the one row between two borders moved: of the first
+    cluster, less its own rows.  caps: it says that so many caps of its rows are where it has none.
     """
     sides = [np.full((12, 2), (-6.0, 0)), np.full((12, 2), (6.0, 1))]
     row = np.array([0.25, 1.25])

@@ -364,7 +364,7 @@ MESSAGES = {
     ),
     checked.PartDigests: st.builds(checked.PartDigests, st.binary(max_size=40), st.binary(max_size=80)),
     checked.CheckCoin: st.builds(checked.CheckCoin, st.binary(min_size=32, max_size=32)),
-    checked.RepliesFixed: st.builds(checked.RepliesFixed),
+    checked.RepliesFixed: st.builds(checked.RepliesFixed, st.binary(min_size=16, max_size=16)),
     checked.CheckDigest: st.builds(checked.CheckDigest, st.binary(min_size=32, max_size=32)),
     checked.MaskedRow: st.builds(
         lambda values, tag: checked.MaskedRow(values, tag[: 16 * (not values.shape[3])]),
@@ -705,7 +705,7 @@ def examples():
         checked.PartShares(np.array([[5, 6]], np.uint32), b"seeds", b"digests"),
         checked.CheckCoin(bytes(range(32))),
         checked.CheckDigest(bytes(range(32))),
-        checked.RepliesFixed(),
+        checked.RepliesFixed(bytes(range(16))),
         checked.MaskedRow(np.arange(4, dtype=np.uint32).reshape(1, 2, 1, 2)),
         checked.MaskedProducts(np.array([[[5], [6]]], np.uint32)),
         checked.MaskSums(np.array([[5, 6]], np.uint32)),

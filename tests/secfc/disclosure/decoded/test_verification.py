@@ -8,14 +8,16 @@ import pytest
 import secfc
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import CodedDistances, MissingMessages
-from secfc.disclosure.checked.messages import CheckDealing, MaskedProducts, MaskedRow
-from secfc.disclosure.checked.steps import CheckingClient
+from secfc.disclosure.checked.messages import CheckDealing, MaskedProducts, MaskedRow, RepliesFixed
+from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient
+from secfc.disclosure.decoded import replies
 from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import by_night, in_turns, short
 from tests.secfc.active.adaptive import forget_ranges
+from tests.secfc.disclosure.checked.test_checked_replies import fit_to_coins
 from tests.small import federation, same_runs
 
 LIES = [
@@ -165,7 +167,7 @@ def gone(client, kind, turn):
     return faults
 
 
-KINDS = ("CheckDealing", "CodedDistances", "CheckCoin", "CheckDigest", "MaskedRow", "MaskedProducts")
+KINDS = ("CheckDealing", "CodedDistances", "CheckDigest", "MaskedRow", "MaskedProducts")
 
 
 @pytest.mark.parametrize(("client", "kind"), in_turns(["client-1", "client-4"], KINDS))
@@ -189,11 +191,71 @@ def test_one_lost_message_changes_no_label(kind):
         assert same_runs(full, cluster_way(faults=faults))
 
 
-def test_who_goes_no_further_and_says_not_why_does_not_spare_the_check():
-    """A liar that deals stops the server from hearing coins, and answers the rest: nothing is used."""
+def test_a_server_that_tells_clients_different_coins_hears_nothing_under_them():
+    """Two sets of coins under one row 0 would open a sum of everybody's rows to clients."""
+    words = []
 
     def faults(e):
-        if e.kind == "CheckDigest" and e.sender == "client-1" and e.recipient == SERVER:
+        words.append((e.kind, e.sender))
+        if isinstance(e.body, RepliesFixed) and e.recipient == "client-3":
+            e = dataclasses.replace(e, body=RepliesFixed(bytes(16)))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match="heard different coins") as caught:
+        cluster_way(faults=faults)
+    assert SERVER in caught.value.parties
+    assert ("CheckDigest", "client-0") in words
+    assert ("MaskedRow", "client-3") not in words
+    assert not {kind for kind, _ in words} & {"MaskedProducts"}
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_lie_that_is_made_for_coins_passes_only_where_they_are_known_before_replies(early, monkeypatch):
+    """Client 1 adds to distances, and what makes that fit to further replies, for coins that it guesses."""
+    honest, verify, lied = cluster_way("bare"), replies.reply_verification, []
+    basis = honest.plan.code.basis
+
+    def verification(plan, question, *rest):
+        found = verify(plan, question, *rest)
+        asked.append((question, found))
+        return found
+
+    def faults(e):
+        if not isinstance(e.body, CodedDistances) or e.sender != "client-1" or lied or e.body.further is None:
+            return (e,)
+        question, check = next(pair for pair in asked[::-1] if pair[0].round == e.round)
+        weights = honest.plan.code.decoding_weights(tuple(question.responders.tolist()), 2)[1]
+        me = question.responders.tolist().index(1)
+        told, false = e.body.values.copy(), np.zeros((check.basis.lanes, *e.body.values.shape[1:]), np.uint32)
+        false[:, 0] = 1 << 29
+        for lane, p in enumerate(basis.primes[: len(told)]):
+            more = (1 << 29) * pow(int(weights[lane, me]), -1, p)
+            told[lane, 0] = (told[lane, 0].astype(object) + more) % p
+        lied.append(e.round)
+        fit = fit_to_coins(check.asked, check.asked.seed(bytes(16)), false)
+        further = check.basis.add(e.body.further, fit)
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=told, further=further)),)
+
+    asked = []
+    monkeypatch.setattr(replies, "reply_verification", verification)
+    if early:
+        seed = CheckedReplies.seed
+        monkeypatch.setattr(CheckedReplies, "seed", lambda self, coins: seed(self, bytes(16)))
+        forget_ranges(monkeypatch)
+        result = cluster_way("bare", faults=faults)
+        assert lied
+        assert not same_runs(result, honest)
+        return
+    with pytest.raises(SuspectedParties, match="fit the shares of the rows"):
+        cluster_way("bare", faults=faults)
+    assert lied
+
+
+def test_who_goes_no_further_and_says_not_why_does_not_spare_the_check():
+    """A liar that deals does not tell the server its words: nothing is used."""
+
+    def faults(e):
+        if e.kind == "MaskedProducts" and e.sender == "client-1" and e.recipient == SERVER:
             e = dataclasses.replace(e, body=MissingMessages(4, np.empty(0, np.int32)))
         return forcing(0)(e)
 
@@ -345,17 +407,17 @@ def test_lost_words_about_gains_and_losses_change_no_label(kind, after):
     assert same_runs(split(centers=centers), split(centers=centers, faults=faults))
 
 
-@pytest.mark.parametrize(("centers", "coins"), [("exact", 4), ("rounded", 36)])
-def test_who_goes_no_further_in_a_check_tells_all_that_may_wait_for_it(centers, coins):
+@pytest.mark.parametrize(("centers", "digests"), [("exact", 5), ("rounded", 37)])
+def test_who_goes_no_further_in_a_check_tells_all_that_may_wait_for_it(centers, digests):
     """Each would wait as long as for the dead: a step counts from the question, and rounding comes before."""
     asked, lost, told = [], [], set()
 
     def faults(e):
         asked.extend([e.round] if e.kind == "GainQuery" and not asked else [])
         step = e.round - asked[0] if asked else -1
-        if e.kind == "MissingMessages" and e.sender == "client-1" and coins < step < STRIDE // 2:
-            told.add((step - coins, e.recipient))
-        if (e.kind, e.sender, e.recipient, step) != ("CheckCoin", "client-0", "client-1", coins):
+        if e.kind == "MissingMessages" and e.sender == "client-1" and digests < step < STRIDE // 2:
+            told.add((step - digests, e.recipient))
+        if (e.kind, e.sender, e.recipient, step) != ("CheckDigest", "client-0", "client-1", digests):
             return (e,)
         lost.append(e.round)
         return ()
@@ -363,6 +425,5 @@ def test_who_goes_no_further_in_a_check_tells_all_that_may_wait_for_it(centers, 
     policy, how = secfc.AssignmentsOnly(dealer=SERVER), secfc.Quantization(centers=centers)
     common = {"quantization": how, "threshold": secfc.Threshold(t=1), "disclosure": policy}
     secfc.fit(secfc.SecFC(k=2, max_iter=1, init=Bisecting(), **common), federation(n=5, m=20), faults=faults)
-    others = [(step, client) for step in (1, 2) for client in ("client-0", "client-2")]
     assert len(lost) == 1
-    assert told >= {*others, (1, SERVER), (3, SERVER)}
+    assert told >= {(1, "client-0"), (1, "client-2"), (2, SERVER)}
