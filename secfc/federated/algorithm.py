@@ -672,9 +672,10 @@ def say_who_came(plan: FederatedPlan, counted: Sequence[tuple[PartyId, ...]]) ->
         # Questions that follow one another differ from their places by the same.
         places = itertools.groupby(enumerate(questions), lambda pair: pair[1] - pair[0])
         spans = [[q for _, q in span] for _, span in places]
-        said = ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else f"{s[0]}" for s in spans) or "none"
+        said = ", ".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else f"{s[0]}" for s in spans)
+        where = f"the sums of questions {said} alone" if said else "no sum"
         if len(questions) < len(counted):
-            found.append(f"that rows of {names_listed(names)} are in the sums of questions {said} alone")
+            found.append(f"that rows of {names_listed(names)} are in {where}")
     return tuple(found)
 
 

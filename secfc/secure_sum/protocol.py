@@ -519,6 +519,7 @@ def settle_sum(
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
     """
     needed, members, names = plan.confirming_members, plan.committee, list[PartyId]()
+    asked = set(plan.clients if due is None else due)
     for turn, wave in enumerate(plan.waves):
         wait = Exchange({}, members, needed, round=number + 1 + turn, phase=phase)
         inbox = expect_messages((yield wait), Contributors)
@@ -526,8 +527,7 @@ def settle_sum(
             raise TooFewReplies(needed, tuple(inbox))
         if may_end and not turn and not any(message.complete.size for message in inbox.values()):
             return (), ()
-        check_reports(inbox, wave)
-        counted = np.logical_and.reduce([message.complete for message in inbox.values()])
+        counted = count_complete(inbox, wave) & np.array([*map(asked.__contains__, wave)])
         names += itertools.compress(wave, counted.tolist())
         last = turn + 1 == len(plan.waves)
         if last:
@@ -545,14 +545,16 @@ def check_counted(plan: SumPlan, names: tuple[PartyId, ...], due: tuple[PartyId,
     if len(names) < plan.least:
         raise TooFewReplies(plan.least, names)
     if due not in (None, names):
-        raise TooFewReplies(len(due or ()), names, "start again without them: no sum may lack their rows")
+        why = "start again with them: sums without their rows, of this run or another, would tell these"
+        raise TooFewReplies(len(due or ()), names, why)
 
 
-def check_reports(reports: Mapping[PartyId, Contributors], wave: tuple[PartyId, ...]) -> None:
-    """Raises FaultyClient for a report of other clients than those of a wave."""
+def count_complete(reports: Mapping[PartyId, Contributors], wave: tuple[PartyId, ...]) -> Array:
+    """Whose shares all members have, of a wave: (n,) bool.  Raises FaultyClient for one of others."""
     for sender, message in reports.items():
         if message.complete.shape != (len(wave),):
             raise FaultyClient(sender, "counted other clients than the plan has")
+    return np.asarray(np.logical_and.reduce([message.complete for message in reports.values()]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

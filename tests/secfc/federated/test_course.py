@@ -569,7 +569,9 @@ def test_under_a_floor_who_is_lost_between_sums_ends_the_run():
     result = secfc.fit(FederatedLloyd(4), data, seed=0, faults=lose(late))
     assert result.excluded == ("client-1",)
     for blind in (True, False):
-        with pytest.raises(TooFewReplies, match="start again without them: no sum may lack their rows"):
+        with pytest.raises(
+            TooFewReplies, match="start again with them: sums without their rows, of this run or another"
+        ):
             secfc.fit(FederatedLloyd(4, floor=10, blind=blind), data, seed=0, faults=lose(late))
     assert secfc.fit(FederatedLloyd(4, floor=10), data, seed=0, faults=lose(ITERATE)).excluded == (
         "client-1",

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 import secfc
 from secfc import report
 from secfc.attacks.views import View
+from secfc.errors import TooFewReplies
+from secfc.federated import algorithm
 from secfc.federated.algorithm import FederatedLloyd
 from secfc.federated.course import Restarts, Totals
 from secfc.federated.model import nearest_offered, sum_of_squares, sums_of
-from secfc.federated.views import told_values
+from secfc.federated.views import pair_counted, told_values
 from secfc.roles.exchange import ITERATE, STRIDE
 from tests.nightly import trials
 
@@ -199,3 +201,82 @@ def test_a_server_that_calls_a_client_lost_shows_clients_its_sums(blind):
     before, after = (told[ITERATE + q * STRIDE]["client-3"][:9].reshape(3, 3) for q in (last, last + 1))
     whole = np.rint(parts[1] * result.plan.quantizer.scale).astype(np.int64)
     np.testing.assert_array_equal(before - after, sums_of(whole, quiet.labels[1], 3)[0])
+
+
+# --- under a floor
+
+
+def whole_sums(result, client):
+    """The sum of all rows in each opening of a run of two features, as a client is told it."""
+    view = View.of(result, result.plan, client)
+    told = told_values(view)
+    found = result.plan.count_clusters(pair_counted(view, told))
+    return [told[at][client][: 2 * c].reshape(c, 2).sum(axis=0) for at, c in found.items()]
+
+
+def lone(m=400):
+    """Rows of five clients, of which client-1 has one, far from all others but within a cluster of them."""
+    points, _ = split(m, 5, 2, 7)
+    parts = np.array_split(points, 4)
+    return [parts[0], np.array([[0.25, -0.5]]), *parts[1:]]
+
+
+def count_all(monkeypatch):
+    """A server and members that count under a floor whom they hear, as without one."""
+    receive = algorithm.receive_residues
+    monkeypatch.setattr(algorithm, "receive_residues", lambda plan, number, *, due: receive(plan, number))
+    monkeypatch.setattr(
+        algorithm.ClientSums,
+        "pad_sum",
+        lambda sums, number, length, counted: sums.plan.draw_pad(sums.key, number, length, counted),
+    )
+
+
+def test_under_a_floor_who_comes_late_is_in_no_sum_and_has_its_labels(monkeypatch):
+    parts = lone()
+    data, way = secfc.Federation.from_arrays(parts), FederatedLloyd(3, floor=10)
+
+    def joined(since):
+        away = absent({("client-1", q) for q in range(since)})
+        return secfc.fit(way, data, seed=0, faults=away, keep_bodies=True)
+
+    late, never = joined(2), joined(500)
+    assert late.excluded == never.excluded == ("client-1",)
+    assert late.learned[1:] == ("that rows of 'client-1' are in no sum",)
+    np.testing.assert_array_equal(late.centers, never.centers)
+    apart = ((data.stacked()[:, None] - late.centers[None]) ** 2).sum(axis=2)
+    assert (apart.argmin(axis=1) == late.flat).all()
+    seen = whole_sums(late, "client-3")
+    assert len(seen) > 2
+    assert all((total == seen[0]).all() for total in seen)
+    # Control: where it is counted from when it is heard, its one row is the difference of two totals.
+    count_all(monkeypatch)
+    seen = whole_sums(joined(2), "client-3")
+    row = np.rint(parts[1][0] * late.plan.quantizer.scale)
+    assert (seen[-1] - seen[0] == row).all()
+
+
+def test_under_a_floor_a_sum_without_a_lost_client_would_tell_its_rows(monkeypatch):
+    """So it ends the run: whatever the floor and whoever is lost, the totals of all rows fall by its own."""
+    parts = lone()
+    data, way = secfc.Federation.from_arrays(parts), FederatedLloyd(3, floor=10)
+    away = absent({("client-1", q) for q in range(3, 500)})
+    with pytest.raises(
+        TooFewReplies, match="start again with them: sums without their rows, of this run or another"
+    ):
+        secfc.fit(way, data, seed=0, faults=away)
+    count_all(monkeypatch)
+    result = secfc.fit(way, data, seed=0, faults=away, keep_bodies=True)
+    seen = whole_sums(result, "client-3")
+    assert (seen[0] - seen[-1] == np.rint(parts[1][0] * result.plan.quantizer.scale)).all()
+
+
+def test_under_a_floor_a_second_run_without_a_client_tells_its_rows():
+    """So nobody is told to start again without it."""
+    parts, way = lone(), FederatedLloyd(3, floor=10, scale=2.0**10)
+    seen = []
+    for those in (parts, [parts[0], *parts[2:]]):
+        data = secfc.Federation.from_arrays(those)
+        result = secfc.fit(way, data, bound=8.0, seed=0, keep_bodies=True)
+        seen.append(whole_sums(result, "client-3")[0])
+    assert (seen[0] - seen[1] == np.rint(parts[1][0] * 2.0**10)).all()
