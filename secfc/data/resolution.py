@@ -219,7 +219,9 @@ def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer
     observe different columns, each judges its own.
     """
     can = algorithm.capabilities
-    if can.coarse is None or can.partial or not can.policy.capabilities.exact:
+    apart = can.partial and federation.observed is not None
+    exact = can.policy is None or can.policy.capabilities.exact
+    if can.coarse is None or apart or not exact:
         return None
     quantizer: Quantizer = (can.foresee(plan, federation) if can.foresee else plan).quantizer
     return quantizer

@@ -286,3 +286,14 @@ def test_steps_for_which_masks_would_be_gigabytes_are_refused_with_a_remedy():
     assert masks_a_word(1_000_000, 8.0) < 3
     # Few rows may: it is the only way to have so many steps, and costs little.
     assert masks_a_word(1000, 2.0**14) > 100
+
+
+def test_clients_that_observe_all_features_are_warned_of_rounding_once():
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.normal(size=900) * 1e-4, rng.normal(size=900) * 1000])
+    federation = secfc.Federation.from_arrays(np.array_split(points, 30))
+    with pytest.warns(secfc.Caution, match="rounding loses much of the data") as told:
+        secfc.fit(secfc.FederatedLloyd(3, coarse="warn"), federation, seed=1)
+    assert len(told) == 1
+    with pytest.raises(secfc.InputError, match="Below 8 steps this is refused"):
+        secfc.fit(secfc.FederatedLloyd(3), federation, seed=1)
