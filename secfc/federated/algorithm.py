@@ -694,6 +694,7 @@ def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> st
         "any; three together, and other runs, can tell single rows; how many rows clusters of two questions "
         "share, capped, and how many would move"
         if plan.floor > 1
-        else "differences of questions can tell single rows (floor=1)"
+        else "differences of questions can tell single rows (floor=1), and do tell the sums of a client that "
+        "comes late, leaves or is lost"
     )
     return f"{said} in each of {questions} questions{APART * plan.judged}; {rows}"

@@ -54,7 +54,8 @@ class SharedTotals(Message, tag=235):
     Under "`FederatedLloyd`, and where clients observe different features": server, client.  Seen: exact
     sums and numbers of points by cluster on features that the client shares; under pads the server sees
     uniform residues, with `blind=False` these sums. Of a feature that one other client observes it can
-    subtract its own. Differences of sums tell rows that moved alone: with a `floor`, any two differ by so
+    subtract its own. Differences of sums tell rows that moved alone, and the sums of a client that comes
+    late, leaves or is lost: with a `floor`, which counts nobody else than the first sum, any two differ by so
     many rows beside those of any `t` clients or by none, unless one of these lies about them; three
     together, and other runs, can tell single rows. Totals before these tell how many rows clusters of two
     steps share, capped, and how many would move. Where k is chosen without a floor, one more total tells the

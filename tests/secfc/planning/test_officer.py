@@ -87,7 +87,11 @@ def test_pages_of_shared_centers_tell_what_every_client_learns(floor):
     planned = plan_practice(secfc.plan(way, 5, 60, 2, bound=8.0))
     result = secfc.fit(way, federation(), bound=8.0)
     run = of_run(make_report(result, federation=federation(), algorithm=way), result)
-    told = "differ by at least 10 rows" if floor > 1 else "can tell single rows (floor=1)"
+    told = (
+        "differ by at least 10 rows"
+        if floor > 1
+        else "the sums of a client that comes late, leaves or is lost"
+    )
     for practice in (planned, run):
         (said,) = (what for who, what in table(practice, "Who learns") if who == "every client alone")
         assert said.startswith("sums and numbers of all clients' points by cluster")
