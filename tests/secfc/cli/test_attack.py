@@ -46,7 +46,7 @@ def test_a_known_client_turns_the_shape_into_positions(files):
     done = attack(*files, "-k", "4", "--n-init", "5", "--known", "site2")
     assert done.exit_code == 0, done.output
     assert "the server and site2 can place all 150 points, in data units" in done.stdout
-    assert "100.0% of the variance" in done.stdout
+    assert "100.0% of variance" in done.stdout
 
 
 def test_the_demonstration_says_what_the_server_learns():
