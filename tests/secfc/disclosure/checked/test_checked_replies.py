@@ -22,7 +22,6 @@ from secfc.disclosure.checked.messages import (
     PartSums,
 )
 from secfc.disclosure.checked.words import CommitteeWords
-from secfc.disclosure.compare import center_rounding
 from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.errors import FaultyClient, SuspectedParties
@@ -549,7 +548,7 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
     Who adds it up lies in a sum of replies, and waits for coins with that of further ones.  early: positive
     control: were coins opened beside the first opening, before that sum is told, the lie would fit.
     """
-    honest, liars, lies, adding = undisturbed(way), [], {}, []
+    honest, liars, lies = undisturbed(way), [], {}
     fixed, hear, added = steps.CheckingClient._fixed, steps.hear_coins, ComputingParty.added_up
 
     def added_up(self, match, parts, threads):
@@ -571,22 +570,21 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
 
     def summed(self, match, rounding, *said):
         """Where centers are rounded the lie is in a sum of a cluster."""
-        role, answer = real_summed(self, match, rounding, *said), None
+        role, basis, answer = real_summed(self, match, rounding, *said), rounding.basis, None
+        false = np.zeros((basis.lanes, *rounding.shape), basis.dtype)
         if self.name == match.corrected and match.question.operation is Operation.COMPARE and not lies:
-            liars.append(self.name)
-            false = np.zeros((rounding.basis.lanes, *rounding.shape), rounding.basis.dtype)
             false[:, 0] = 50_000
             lies[match.checked_sums.context] = false
-            adding.append(false)
         while True:
             try:
-                answer = yield role.send(answer)
+                exchange = role.send(answer)
             except StopIteration as done:
-                return done.value
-
-    def add(basis, values):
-        total = added_residues(basis, values)
-        return basis.add(total, adding.pop()) if adding and total.shape == adding[0].shape else total
+                total, further = done.value
+                return (basis.add(total, false) if false.any() else total), further
+            send = dict(exchange.send)
+            for c, told in send.items() if false.any() else ():
+                send[c] = dataclasses.replace(told, values=basis.add(told.values, false))
+            answer = yield exchange.change(send=send)
 
     def behind(self, adder, mine):
         lies_now = self.name == adder and self.asked.context in lies
@@ -597,15 +595,14 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
             mine = self.asked.basis.add(mine, more)
         return (yield from fixed(self, adder, mine))
 
-    def heard(asked, name, coin, commitments):
+    def heard(asked, name, coin, commitments, *drawn):
         known = [seed for client, seed in seeds.items() if (client.asked, client.name) == (asked, name)]
-        return known[0] if known else (yield from hear(asked, name, coin, commitments))
+        return known[0] if known else (yield from hear(asked, name, coin, commitments, *drawn))
 
     seeds = {}
     if way == "rounded":
-        real_summed, added_residues = CenterRounder.summed, center_rounding.add_residues
+        real_summed = CenterRounder.summed
         monkeypatch.setattr(CenterRounder, "summed", summed)
-        monkeypatch.setattr(center_rounding, "add_residues", add)
     else:
         monkeypatch.setattr(ComputingParty, "added_up", added_up)
     monkeypatch.setattr(steps.CheckingClient, "_fixed", behind)

@@ -329,7 +329,8 @@ def test_ten_thousand_honest_checks_are_not_refused_with_clients_lost_at_every_m
     """Of replies, sums and products, in whole runs of each way, which end as those in which nobody is lost.
 
     A client that does not deal falls silent before a message that is drawn from all that it says in steps.
-    Of 10,556 checks in 1,450 runs of 22 ways none was refused.
+    Of 10,593 checks in 1,420 runs of 23 ways none was refused, with coins of checks in their order of today
+    where words are compared beside.
     """
     checks, number, seed = set(), 0, 0
     for kind in (steps.CheckedReplies, products.CheckedProducts):
