@@ -46,7 +46,13 @@ class PartedRows:
     def __init__(self, parts: Parts, columns: Sequence[str] | None = None) -> None:
         self.names = None if columns is None else tuple(columns)
         if columns is None:
-            self.names = parts.run(names_of)[0]
+            self.names, *others = parts.run(names_of)
+            for number, names in enumerate(others, 1):
+                if set(names or ()) != set(self.names or ()):
+                    raise InputError(
+                        f"part {number} (counted from 0) of a client's rows has columns {names}, and part 0 "
+                        f"has {self.names}: all need the same. Name the columns, or correct the part."
+                    )
         self._parts = parts
         found = self.run(_describe_part)
         d = found[0][0][1]
@@ -58,7 +64,8 @@ class PartedRows:
                 )
         self._starts = np.concatenate([[0], np.cumsum([shape[0] for shape, _ in found], dtype=np.int64)])
         self.shape: tuple[int, ...] = (int(self._starts[-1]), d)
-        self.dtype: np.dtype[Any] = np.result_type(*(dtype for _, dtype in found))
+        kinds = [dtype for shape, dtype in found if shape[0]] or [np.dtype(float)]
+        self.dtype: np.dtype[Any] = np.result_type(*kinds)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.firsts)} parts, shape={self.shape})"
@@ -123,7 +130,8 @@ def _decode_part(names: Sequence[str] | None, part: Any) -> Array:
         return np.asarray(as_rows(part))
     if unknown := [name for name in names if name not in (names_of(part) or ())]:
         raise InputError(f"a part of a client's rows has no column {unknown[0]!r}. Correct the name.")
-    return take_columns(part, names)
+    # Frames often have no numbers for types where they have no row.
+    return take_columns(part, names) if len(part) else np.empty((0, len(names)))
 
 
 def _describe_part(part: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -186,7 +194,7 @@ class DaskRows(PartedRows):
     ----------
     collection
         A dask.dataframe, a dask.array (m, d), or a list of `dask.delayed` tables; the same rows in the same
-        order whenever it is computed.
+        order whenever it is computed: `FederatedLloyd` ends a run in which a part is rounded to others later.
     columns
         Names of the columns of frames, None for all; `names` has them.
 
@@ -198,9 +206,9 @@ class DaskRows(PartedRows):
     Notes
     -----
     `FederatedLloyd` rounds each part once, keeps it there in 2 to 8 bytes a value, and labels and sums it
-    there: sums and numbers of rows come back, no row does, and `result.labels[j].write(folder)` writes labels
-    there.  Under a `floor` labels come and go, as a client compares all that were opened.  Everything else
-    reads rows part by part.
+    there: sums and numbers of rows come back, no row but a sample by which rounding is judged, and
+    `result.labels[j].write(folder)` writes labels there.  Under a `floor` labels come and go, as a client
+    compares all that were opened.  Everything else reads rows part by part.
 
     Examples
     --------
@@ -217,7 +225,7 @@ class DaskRows(PartedRows):
         if hasattr(collection, "rechunk") and collection.ndim == 2:
             collection = collection.rechunk({1: -1})  # whole rows
         parts = collection.to_delayed() if hasattr(collection, "to_delayed") else collection
-        found = list(np.ravel(np.array(parts, object)))
+        found = list(parts.ravel() if hasattr(collection, "rechunk") else parts)
         if not found:
             raise InputError("rows in Dask have no parts: at least one is needed. Give a table of some rows.")
         super().__init__(DaskParts(found), columns)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -54,7 +55,7 @@ class PartLabels:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.concatenate(self.rows.parts.run(self.rule)).astype(dtype or self.dtype, copy=False)
+        return np.concatenate(self.rows.run(self.rule)).astype(dtype or self.dtype, copy=False)
 
     def __getitem__(self, rows: Any, /) -> Array:
         return np.asarray(np.asarray(self)[rows])
@@ -62,21 +63,36 @@ class PartLabels:
     def write(self, folder: str) -> list[str]:
         """Write labels where the parts are, one file of Parquet each, in a folder that workers see; paths."""
         paths = [str(Path(folder) / f"part-{i:05d}.parquet") for i in range(len(self.rows.given.firsts))]
-        return self.rows.parts.run(partial(_write_labels, self.rule), paths)
+        return self.rows.run(partial(_write_labels, self.rule), paths)
 
 
 class PartRows(ClientRows):
     """A client's rounded rows (m, d) in the parts of `given`, which stay where they are."""
 
     def __init__(self, given: PartedRows, quantizer: Quantizer, places: Sequence[int], owner: str) -> None:
-        self.shape, self.given = (given.shape[0], len(places)), given
+        self.shape, self.given, self.owner = (given.shape[0], len(places)), given, owner
         rounded = partial(_round_part, quantizer, list(places), owner)
-        self.parts = given.keep(rounded, given.firsts, given.sizes)
+        self._parts, self._digests = given.keep(rounded, given.firsts, given.sizes), list[bytes]()
+
+    def run(self, f: Callable[..., Any], *each: Sequence[Any]) -> list[Any]:
+        """As of `Parts`, of functions of rounded rows.
+
+        Raises InputError for a part that was computed again, and is other rows than at first.
+        """
+        digests, found = zip(*self._parts.run(partial(_run_rounded, f), *each), strict=True)
+        self._digests = self._digests or list(digests)
+        for number, pair in enumerate(zip(digests, self._digests, strict=True)):
+            if pair[0] != pair[1]:
+                raise InputError(
+                    f"part {number} (counted from 0) of the rows of {self.owner} was computed again, and has "
+                    "other rows than before. Give one that is the same whenever it is computed"
+                )
+        return list(found)
 
     @property
     def points(self) -> Array:
         """All rows, brought here: (m, d) int64."""
-        return np.concatenate(self.parts.run(_points_of))
+        return np.concatenate(self.run(_points_of))
 
     def first_labels(self) -> Any:
         """Labels of all rows in one cluster."""
@@ -100,25 +116,25 @@ class PartRows(ClientRows):
         """Sums (k, d) and numbers (k,) int64 of rows by label (m,) in [-1, k), of which only these travel."""
         if not isinstance(labels, PartLabels):
             own = self.given.split_labels(self.keep_labels(labels))
-            return _add_sums(self.parts.run(partial(_sum_part, k), own))
+            return _add_sums(self.run(partial(_sum_part, k), own))
         if labels.sums is None:
-            labels.sums = _add_sums(self.parts.run(partial(_sum_part, k, labels.rule)))
+            labels.sums = _add_sums(self.run(partial(_sum_part, k, labels.rule)))
         return labels.sums
 
     def sum_squares(self) -> int:
         """The sum of squares of all values, exact."""
-        return sum(self.parts.run(_squares_of))
+        return sum(self.run(_squares_of))
 
     def sum_silhouettes(self, labels: Any, levels: Levels) -> Array:
         """As of `ClientRows`."""
-        return np.asarray(np.sum(self.parts.run(partial(_judge_part, labels.rule, levels)), axis=0))
+        return np.asarray(np.sum(self.run(partial(_judge_part, labels.rule, levels)), axis=0))
 
     def find_changed(self, before: Any, after: Any) -> Array:
         """Whether any label (m,) changed: ().  Sums by the new labels are of the same pass over the rows."""
         if not isinstance(after, PartLabels):
             return super().find_changed(np.asarray(before), after)
         k = 1 if after.rule.known is None else len(after.rule.known.sums)
-        found = self.parts.run(partial(_compare_part, k, before.rule, after.rule))
+        found = self.run(partial(_compare_part, k, before.rule, after.rule))
         after.sums = _add_sums([sums for sums, _ in found])
         return np.asarray(any(changed for _, changed in found))
 
@@ -138,18 +154,28 @@ def _add_sums(found: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 def _round_part(
     quantizer: Quantizer, places: Sequence[int], owner: str, first: int, size: int, part: Array
-) -> ClientRows:
+) -> tuple[bytes, ClientRows]:
     if len(part) != size:
         raise InputError(
             f"a part of the rows of {owner} has {len(part)} rows and had {size} before: it changed. Give one "
             "that is the same whenever it is computed"
         )
-    blocks = (
-        (at - first, quantizer(block[:, places], owner=owner, first_row=at))
-        for at, block in row_blocks(part, owner, first_row=first)
-    )
+    digest = hashlib.blake2b(digest_size=16)
+
+    def blocks() -> Iterator[tuple[int, Array]]:
+        for at, block in row_blocks(part, owner, first_row=first):
+            whole = quantizer(block[:, places], owner=owner, first_row=at)
+            digest.update(whole.tobytes())
+            yield at - first, whole
+
     # Of a worker, whose memory its cluster watches.
-    return ClientRows(blocks, (len(part), len(places)), quantizer.max_int, held=sys.maxsize)
+    rows = ClientRows(blocks(), (len(part), len(places)), quantizer.max_int, held=sys.maxsize)
+    return digest.digest(), rows
+
+
+def _run_rounded(f: Callable[..., Any], *own: Any) -> tuple[bytes, Any]:
+    digest, rows = own[-1]
+    return digest, f(*own[:-1], rows)
 
 
 def _points_of(part: ClientRows) -> Array:

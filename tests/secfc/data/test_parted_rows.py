@@ -9,12 +9,22 @@ import pytest
 
 import secfc
 from secfc import FederatedLloyd, InputError
+from secfc.data import resolution
 from secfc.data.parted_rows import PartedRows
 from secfc.data.sources import ParquetRows
 from secfc.federated import model, parts
 from tests.secfc.federated.test_course import blobs
 
 POINTS = np.array_split(blobs(900, 3, 4, 1)[0], 3)
+
+
+class Named(dict):
+    """A frame, as far as it is read."""
+
+    columns = property(list)
+
+    def __len__(self):
+        return len(next(iter(self.values())))
 
 
 class PickledParts:
@@ -59,6 +69,8 @@ def test_rows_in_parts_have_the_labels_of_those_in_memory_and_stay_there(monkeyp
     sizes: list[int] = []
     data = secfc.Federation.from_arrays([in_parts(POINTS[0], sizes), *POINTS[1:]])
     monkeypatch.setattr(PartedRows, "__getitem__", first_row)
+    # By a sample of rows, which comes here, rounding is judged.
+    monkeypatch.setattr(resolution, "sample_rows", lambda party, rows: iter([np.zeros((1, 3))]))
     result = secfc.fit(way, data, seed=3)
     most = max(sizes)
     assert (result.flat == expected.flat).all()
@@ -89,6 +101,11 @@ def test_a_history_is_of_labels_that_are_all_here():
         ([np.ones((2, 2)), np.ones((2, 3))], r"part 1 \(counted from 0\) of a client's rows has 3 columns"),
         ([np.array([["a", "b"]])], "dtype <U1: integers or floats"),
         ([np.ones(3)], "a part of a client's rows has"),
+        (
+            [Named(a=[1.0]), Named(a=[1.0], b=[2.0])],
+            r"part 1 .* has columns \('a', 'b'\), and part 0 has \('a',\)",
+        ),
+        ([np.ones((1, 1)), Named(a=[1.0])], r"part 1 .* has columns \('a',\), and part 0 has None"),
     ],
 )
 def test_parts_that_are_no_rows_are_refused(given, message):
@@ -112,6 +129,34 @@ def test_parts_that_change_are_refused():
         secfc.fit(
             FederatedLloyd(4, coarse="allow"), secfc.Federation.from_arrays([rows, *POINTS[1:]]), seed=3
         )
+
+
+@pytest.mark.parametrize("way", [FederatedLloyd(4, coarse="allow"), FederatedLloyd("auto", coarse="allow")])
+@pytest.mark.parametrize("change", [np.flipud, lambda part: part + 1.0])
+def test_parts_that_are_other_rows_of_the_same_number_later_are_refused(way, change):
+    """A graph that is not deterministic: labels and sums would be of different rows, and a run ended well."""
+
+    class Recomputed(PickledParts):
+        def keep(self, f, *each):
+            later = Recomputed(self.map(f, *each), self.sizes)
+            later.other = pickle.dumps(PickledParts([change(POINTS[0])], []).map(f, *each)[0])
+            return later
+
+        def run(self, f, *each):
+            found = super().run(f, *each)
+            if hasattr(self, "other") and len(self.sizes) > 6:
+                self.given = [self.other]
+            return found
+
+    data = secfc.Federation.from_arrays([PartedRows(Recomputed([POINTS[0]], [])), *POINTS[1:]])
+    with pytest.raises(InputError, match="'client-0' was computed again, and has other rows than before"):
+        secfc.fit(way, data, seed=3, bound=32.0)
+
+
+def test_parts_without_rows_change_no_type():
+    rows = PartedRows(PickledParts([Named(a=[2**52 + 1]), Named(a=np.array([], object))], []))
+    assert rows.dtype == np.int64
+    assert rows[:].tolist() == [[2**52 + 1]]
 
 
 def test_dask_gives_frames_arrays_and_tables(tmp_path):
@@ -138,6 +183,7 @@ def test_dask_gives_frames_arrays_and_tables(tmp_path):
     )
     with pytest.raises(InputError, match="no column 'd'"):
         secfc.DaskRows(frames.from_pandas(frame, npartitions=3), ["a", "d"])
+    assert secfc.DaskRows([POINTS[0], POINTS[1]]).shape == (600, 3)  # tables of this machine
     with pytest.raises(InputError, match="no parts"):
         secfc.DaskRows([])
     with pytest.raises(InputError, match="one Parquet file"):
