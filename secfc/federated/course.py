@@ -254,9 +254,10 @@ class Restarts:
     def hear(self, told: Mapping[int, Totals], held: Mapping[int, int], others: bool = False) -> None:
         """Totals of what was asked for, by number, without those in which no point moves: these follow from
         the ones before.  held: of each run, as in `Totals`; 0 where it is not said.  others: whether others
-        are counted than before; then runs that ended take a step more, as costs are of those counted last.
+        are counted than before; then, if runs had ended, all that have take a step more, as costs are of
+        those counted last.  Those that end now step with them, or two would end in turn for ever.
         """
-        again = dict(self.ends) if others else {}
+        again = others and bool(self.ends)
         for number, near in tuple(self.asked.items()):
             totals = told.get(number) or self.told[number].group_clusters(
                 near.groups, len(near.centers.counts)
@@ -268,7 +269,7 @@ class Restarts:
             except StopIteration as done:
                 self.ends[number] = done.value
                 del self.asked[number]
-        for number, end in again.items():
+        for number, end in tuple(self.ends.items()) if again else ():
             groups = np.arange(len(end.centers.there))
             self.courses[number] = iterate_lloyd(end.centers, groups, self.max_iter, step=end.n_iter)
             self.asked[number] = next(self.courses[number])

@@ -174,6 +174,18 @@ def test_costs_of_all_starts_are_of_the_rows_counted_last(monkeypatch):
     assert exact != said
 
 
+@pytest.mark.parametrize("quiet", [17, 19])
+def test_runs_end_though_every_other_question_counts_others(quiet):
+    """Two runs took a step more in turn for ever, each after the other had ended."""
+    _, parts = split(150, 5, 2, 3)
+    data = secfc.Federation.from_arrays(parts)
+    plan = secfc.fit(FederatedLloyd(6, n_init=3, max_iter=4, coarse="allow"), data, seed=0).plan
+    turns = [plan.clients[int(q > quiet and (q - quiet) % 2) :] for q in range(80)]
+    histories, *_ = play(plan, parts, turns)
+    # Labels before the first step and after each; two may follow the fourth.
+    assert max(map(len, histories.values())) in (6, 7)
+
+
 def test_the_result_and_the_report_say_which_sums_count_whom():
     _, parts = split(200, 5, 2, 1)
     data = secfc.Federation.from_arrays(parts)
