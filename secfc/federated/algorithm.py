@@ -509,7 +509,7 @@ class ClientSums:
         if levels := runs.levels:
             vector = self.plan.pack_silhouettes(self.rows.sum_silhouettes(labels, levels))
             counted = self.counted
-            values = yield from self.open_sum(vector, 2 * len(levels) + 2)
+            values = yield from self.open_sum(vector, vector.shape[-1])
             self.counted = counted  # totals are compared with those before, as to whom they count
             runs.hear_silhouettes(self.plan.read_silhouettes(self.me, values, len(levels)))
 
@@ -643,9 +643,6 @@ def join_labels(
     )
 
 
-APART = "; the mean silhouette of rows for each number of clusters"
-
-
 def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tuple[str, ...]:
     """What the server learned, in sentences."""
     shared, sums = len(plan.columns.shared), len(found.counted)
@@ -656,7 +653,7 @@ def federated_leakage(plan: FederatedPlan, found: FederatedServerResult) -> tupl
         f"how many numbers each of {sums} questions summed, under pads: no sum, center or label"
         if plan.blind
         else f"sums and numbers of points by cluster{where}, and how many clients' labels changed, in each "
-        f"of {sums} questions{APART * plan.judged}; no label"
+        f"of {sums} questions{plan.said_besides}; no label"
     )
     given = "; the centers that the run starts from, which are in the plan" * isinstance(plan.start, tuple)
     return (*found.said[:1], said + kept + given, *found.said[1:], *say_who_came(plan, found.counted))
@@ -697,4 +694,4 @@ def leakage_to_client(plan: FederatedPlan, party: PartyId, questions: int) -> st
         else "differences of questions can tell single rows (floor=1), and do tell the sums of a client that "
         "comes late, leaves or is lost"
     )
-    return f"{said} in each of {questions} questions{APART * plan.judged}; {rows}"
+    return f"{said} in each of {questions} questions{plan.said_besides}; {rows}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # kernels are loaded when rows are labeled
 
 
 Levels = Sequence[tuple[Array, Array]]  # groups (c,) of clusters, and their centers (k, d)
-BLOCK = 1 << 14  # rows that are judged together
+BLOCK = 1 << 18  # distances of rows that are judged together
 
 # Fewer values (m d) are labeled in milliseconds by doubles.
 FEW_VALUES = 1 << 17
@@ -330,21 +330,23 @@ class CrowdRows(ClientRows):
 
 
 def judge_rows(points: Array, labels: Array, levels: Levels) -> Array:
-    """As `ClientRows.sum_silhouettes`, of integer points (m, d)."""
+    """As `ClientRows.sum_silhouettes`, of integer points (m, d), without those in clusters of no group."""
     found = np.zeros(len(levels) + 1, np.int64)
-    middle = np.rint(levels[-1][1].mean(axis=0))
-    for first in range(0, len(points), BLOCK):
-        rows, at = points[first : first + BLOCK] - middle, np.arange(len(points[first : first + BLOCK]))
-        found[-1] += len(rows)
-        for level, (groups, centers) in enumerate(levels):
-            own, shifted = groups[labels[first : first + BLOCK]], centers - middle
-            # Which other one is nearest; both distances are then taken anew, without cancellation.
-            scores = (shifted**2).sum(axis=1)[:, None] - 2 * (shifted @ rows.T)
-            scores[own, at] = np.inf
-            near, far = (
-                np.sqrt(((rows - shifted[number]) ** 2).sum(axis=1))
-                for number in (own, scores.argmin(axis=0))
-            )
+    # Levels share most centers: distances to each are taken once, as differences, without cancellation.
+    centers, places = np.unique(np.concatenate([own for _, own in levels]), axis=0, return_inverse=True)
+    cuts = np.split(places.reshape(-1), np.cumsum([len(own) for _, own in levels])[:-1])
+    block = max(1, BLOCK // len(centers))
+    for first in range(0, len(points), block):
+        finest = labels[first : first + block]
+        kept = np.flatnonzero(levels[-1][0][finest] >= 0)
+        columns, at = points[first : first + block][kept].T.astype(float), np.arange(len(kept))
+        found[-1] += len(kept)
+        squares = np.stack([((columns - center[:, None]) ** 2).sum(axis=0) for center in centers])
+        for level, ((groups, _), place) in enumerate(zip(levels, cuts, strict=True)):
+            own, others = groups[finest[kept]], squares[place]
+            near = np.sqrt(others[own, at])
+            others[own, at] = np.inf
+            far = np.sqrt(others.min(axis=0))
             wider = np.maximum(near, far)
             # Each of at most 2**20, of fewer than 2**31 rows.
             steps = np.rint(2.0**20 * (far - near) / np.where(wider > 0, wider, 1))

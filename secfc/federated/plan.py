@@ -58,11 +58,12 @@ class SharedTotals(Message, tag=235):
     late, leaves or is lost: with a `floor`, which counts nobody else than the first sum, any two differ by so
     many rows beside those of any `t` clients or by none, unless one of these lies about them; three
     together, and other runs, can tell single rows. Totals before these tell how many rows clusters of two
-    steps share, capped, and how many would move. Where k is chosen without a floor, one more total tells the
-    mean silhouette of rows for each number of clusters.  By deviating: the server: under pads add numbers of
-    its choice to a total, unnoticed where some points could have the sums and all receive the same, else
-    refused (members compare digests, but not of the last sums). With `blind=False` it can choose centers and
-    so labels, and sees the sums that follow.
+    steps share, capped, and how many would move. Where costs are compared, totals have the sum of squared
+    norms of all rows; where k is chosen without a floor, one more total tells the mean silhouette of rows
+    for each number of clusters: of few rows of others in a cluster these can tell each.  By deviating: the
+    server: under pads add numbers of its choice to a total, unnoticed where some points could have the sums
+    and all receive the same, else refused (members compare digests, but not of the last sums). With
+    `blind=False` it can choose centers and so labels, and sees the sums that follow.
     """
 
     values: Array
@@ -191,6 +192,12 @@ class FederatedPlan(DescribedPlan):
         """Whether silhouettes are summed where k is chosen: no floor holds rows of such sums back."""
         return isinstance(self.k, Elbow) and self.floor == 1
 
+    @property
+    def said_besides(self) -> str:
+        """What is summed besides sums of clusters, in words."""
+        squares = f"; the sum of squared norms of all rows{' in each' * self.prices_each}" * self.priced
+        return squares + "; the mean silhouette of rows for each number of clusters" * self.judged
+
     def block_length(self, c: int) -> int:
         """Numbers of one run of c clusters: sums, points by pattern, and who has points of a cluster at all.
 
@@ -283,17 +290,25 @@ class FederatedPlan(DescribedPlan):
         """The sum of squares of which these are the digits, added up."""
         return sum(int(digit) << self.digit_bits[0] * i for i, digit in enumerate(digits.tolist()))
 
-    # Silhouettes, of which each may be negative, in two numbers of a sum.
+    # Silhouettes, of which each may be negative, in digits of which the last has the sign.
+
+    @property
+    def judged_digits(self) -> int:
+        """Numbers of a sum that silhouettes of one level are in, two but for few rows or coarse steps."""
+        return -(-(self.rows << 20).bit_length() // self.digit_bits[0])
 
     def pack_silhouettes(self, found: Array) -> Array:
-        """What a client adds of `ClientRows.sum_silhouettes` (L + 1,): (2 L + 2,); (g, ...) of (g, L + 1)."""
-        bits = self.digit_bits[0]
-        return np.concatenate([found & (1 << bits) - 1, found >> bits], axis=-1)
+        """What a client adds of `ClientRows.sum_silhouettes` (L + 1,): (D,); (g, D) of (g, L + 1)."""
+        # The last digit, too, is at most 2**bits, which the bound of a sum is not below.
+        bits, last = self.digit_bits[0], self.judged_digits - 1
+        digits = [found >> bits * i & (1 << bits) - 1 for i in range(last)]
+        return np.concatenate([*digits, found >> bits * last], axis=-1)
 
     def read_silhouettes(self, party: PartyId, values: Array, count: int) -> tuple[float, ...]:
         """Means by so many levels, of a sum (D,).  Raises what `blame` says for what no points have."""
-        low, high = self.trim_numbers(values, 2 * count + 2, "of other silhouettes").reshape(2, -1).tolist()
-        *totals, rows = ((top << self.digit_bits[0]) + rest for top, rest in zip(high, low, strict=True))
+        length = self.judged_digits * (count + 1)
+        digits = self.trim_numbers(values, length, "of other silhouettes").reshape(-1, count + 1)
+        *totals, rows = map(self.join_digits, digits.T)
         if not 0 < rows <= self.m or any(abs(total) > rows << 20 for total in totals):
             raise self.blame(party)
         return tuple(total / (rows << 20) for total in totals)
@@ -524,7 +539,9 @@ def make_plan(way: Any, public: PublicFacts) -> FederatedPlan:
             f"losses={way.losses}: feature {feature!r} is seen by {spare + 2} clients, so with that many "
             f"lost its sum could be one client's own. Tolerate at most {spare} losses"
         )
-    sums = SumPlan.of(public.clients, rows * quantizer.max_int, committee=way.committee, t=way.t, losses=most)
+    # Digits of squares need a bound of a bit and more.
+    bound = max(2, rows * quantizer.max_int)
+    sums = SumPlan.of(public.clients, bound, committee=way.committee, t=way.t, losses=most)
     if n > sums.code.n and columns.mask.all():
         # t + 1 members read a summand however many numbers share a polynomial, and of a committee of many
         # clients enough members are left.

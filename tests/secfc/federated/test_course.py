@@ -144,6 +144,19 @@ def test_silhouettes_of_each_k_are_those_of_plaintext(monkeypatch, blind):
     assert ("silhouette" in result.learned[0]) == (not blind)
 
 
+@pytest.mark.parametrize(("rows", "scale"), [(3, 1.0), (40, 1.0), (40, 1 / 64)])
+def test_silhouettes_of_few_rows_or_coarse_steps_fit_the_bound_of_a_sum(rows, scale):
+    points = np.random.default_rng(0).integers(-1, 2, (3 * rows, 2)) / scale
+    data = secfc.Federation.from_arrays(np.array_split(points, 3))
+    way = FederatedLloyd("2..4", scale=scale, coarse="allow")
+    assert all(0 < found <= 1 for found in secfc.fit(way, data, seed=0, bound=1 / scale).curve.silhouettes)
+
+
+def test_sums_of_one_row_each_have_digits_of_squares():
+    data = secfc.Federation.from_arrays([np.array([[x]]) for x in (-1.0, 0.0, 1.0)])
+    assert secfc.fit(FederatedLloyd(3, n_init=2, scale=1.0, coarse="allow"), data, bound=1.0).cost == 0
+
+
 def test_a_floor_asks_for_no_silhouettes_which_it_would_not_cover():
     points = blobs(120, 3, 4, 3)[0]
     data = secfc.Federation.from_arrays(np.array_split(points, 5))
@@ -166,6 +179,12 @@ def test_rows_in_tiles_and_of_several_clients_are_judged_as_alone(monkeypatch, s
     monkeypatch.setattr(row_tiles, "BATCH_BYTES", 1)
     tiles = model.ClientRows([(0, points)], points.shape, 1 << 31)
     assert (tiles.sum_silhouettes(labels, levels) == alone).all()
+    # Rows of a cluster that nobody counted had a row of are of no group.
+    gone = [(np.array([0, -1, 0, 1]), means[:2]), (np.array([0, -1, 1, 2]), means[:3])]
+    kept = labels != 1
+    assert (
+        model.judge_rows(points, labels, gone) == model.judge_rows(points[kept], labels[kept], gone)
+    ).all()
     # A row at its center and at no other has 1; one at equal distances 0.
     two = [(np.arange(2), np.array([[0.0], [2.0]]))]
     assert model.judge_rows(np.array([[0], [1], [2]]), np.array([0, 0, 0]), two).tolist() == [0, 3]

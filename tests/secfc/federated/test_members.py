@@ -1,6 +1,7 @@
 """Clients that come late, leave or are lost: each step is exact over the rows of whom its sum counts."""
 
 import dataclasses
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ from secfc import report
 from secfc.attacks.views import View
 from secfc.errors import TooFewReplies
 from secfc.federated import algorithm
-from secfc.federated.algorithm import FederatedLloyd
+from secfc.federated.algorithm import FederatedLloyd, leakage_to_client
 from secfc.federated.course import Restarts, Totals
 from secfc.federated.model import nearest_offered, sum_of_squares, sums_of
 from secfc.federated.views import pair_counted, told_values
@@ -297,3 +298,19 @@ def test_under_a_floor_a_second_run_without_a_client_tells_its_rows():
         result = secfc.fit(way, data, bound=8.0, seed=0, keep_bodies=True)
         seen.append(whole_sums(result, "client-3")[0])
     assert (seen[0] - seen[1] == np.rint(parts[1][0] * 2.0**10)).all()
+
+
+def test_squares_and_a_sum_tell_two_rows_of_others():
+    """As the page says of squares: one total does, where sums of clusters leave every split open."""
+    mine, others = np.arange(20.0)[:, None], np.array([[3.25], [11.5]])
+    data = secfc.Federation.from_arrays([mine, others[:1], others[1:]])
+    result = secfc.fit(FederatedLloyd(2, n_init=2), data, seed=0, keep_bodies=True)
+    plan, told = result.plan, told_values(View.of(result, result.plan, "client-0"))
+    (first,) = plan.read_totals("client-0", told[min(told)]["client-0"], [1], squares=True)
+    own = np.rint(mine * plan.quantizer.scale).astype(np.int64)
+    total, square = int(first.sums[0, 0] - own.sum()), first.square - sum_of_squares(own)
+    apart = math.isqrt(2 * square - total**2)
+    assert [(total - apart) // 2, (total + apart) // 2] == (others[:, 0] * plan.quantizer.scale).tolist()
+    reading = secfc.fit(FederatedLloyd(2, n_init=2, blind=False), data, seed=0)
+    for sentence in (leakage_to_client(plan, "client-0", 9), reading.learned[0]):
+        assert "; the sum of squared norms of all rows in each" in sentence
