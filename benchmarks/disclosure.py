@@ -44,7 +44,7 @@ from secfc.roles.exchange import ITERATE
 
 @dataclass(frozen=True)
 class Way:
-    """A policy for given points, who may collude and learn no distance, and what it is measured for.
+    """A policy for given points, which coalition learns no distance of a point, and what it measures.
 
     most: the largest t that it allows.  distances: so many, of all points to all centers, take seconds.
     """

@@ -17,8 +17,8 @@ Every row is one way of doing the work of its cell:
 Rivals: galois and python-flint multiply the same matrices modulo the same two primes ("product only"; "with
 conversions" adds the way from and to numpy through lists); "object arrays" are numpy over Python integers,
 the paper's formula modulo the product of the primes; "FedML's formula" is numpy int64 with one np.dot a
-target point and a single np.mod at the end, which overflows where (terms) (p-1)**2 >= 2**63 - it has no
-distance.  Slow rivals run on fewer rows and are scaled per element: `measured` rows, marked ~.
+target point and a single np.mod at the end, which overflows where (terms) (p-1)**2 >= 2**63 - it leaves
+distances out.  Slow rivals run on fewer rows and are scaled per element: `measured` rows, marked ~.
 
 Times are medians of processor time (wall beside), taken in turns so that a slow moment hits all alike.
 `ratio` is our time over the row's time.  `exact` compares with Python integers on a sample.

@@ -124,7 +124,7 @@ def who_has_columns():
         box(20, 222, 600, 62, ["any two of the three", "compare on shares of joined rows"], "committee"),
         arrow("M160 288V356"),
         step(184, 314, 4, ["each step: sizes of clusters"]),
-        box(20, 362, 340, 62, ["server", "no value, no distance, no label of a step"], "server"),
+        box(20, 362, 340, 62, ["server", "no value, distance of a point, or label of a step"], "server"),
         arrow("M560 288V356"),
         box(400, 362, 220, 62, ["owners", "labels of their people"]),
         step(36, 452, 5, ["labels tell each owner of the other's columns:", "who is high or low"]),

@@ -118,7 +118,9 @@ TREE = Fork(
                             "finds lies with max_cheaters=A; but the server sees the data's shape",
                             "../secfc/coded/README.md#liars",
                         ),
-                        Leaf("AssignmentsOnly()", "the default: labels, and nothing of distances", ARGUMENT),
+                        Leaf(
+                            "AssignmentsOnly()", "the default: labels, and no distance of a point", ARGUMENT
+                        ),
                     ),
                 ),
                 Leaf("FinalLabelsOnly()", "labels at the start and the end only", ARGUMENT),

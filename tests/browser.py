@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import queue
 import shutil
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,16 @@ def complaints(folder: Path, pages: Sequence[str], width: int, profile: Path) ->
     return [row for row in rows if row[1] > width or row[2] or row[3]]
 
 
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Where a folder's pages are asked for."""
+    handler = functools.partial(Told, queue.Queue(), directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 class Told(SimpleHTTPRequestHandler):
     """Serves the pages, and hears what the probe found."""
 
@@ -88,3 +99,64 @@ class Told(SimpleHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
+
+
+# What is wrong with a page as it is shown now.
+FAULTS = (Path(__file__).parent / "faults.js").read_text()
+
+
+class Browser:
+    """A browser that shows a page on a screen or on paper, light or dark, and evaluates what is asked."""
+
+    def __init__(self, profile: Path) -> None:
+        assert CHROMIUM is not None
+        self.count = 0
+        self.process = subprocess.Popen(
+            [
+                "sh", "-c", 'exec "$@" 3<&0 4>&1 1>/dev/null', "-", CHROMIUM, *QUIET,
+                f"--user-data-dir={profile}", "--remote-debugging-pipe",
+                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+            ],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.session: dict[str, str] = {}
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self.session = {
+            "sessionId": self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        }
+        self.ask("Page.enable")
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=20)
+
+    def hear(self) -> Any:
+        told = bytearray()
+        while (byte := self.process.stdout.read(1)) not in (b"\0", b""):  # type: ignore[union-attr]
+            told += byte
+        return json.loads(told)
+
+    def ask(self, method: str, **given: Any) -> Any:
+        self.count += 1
+        said = {"id": self.count, "method": method, "params": given, **self.session}
+        self.process.stdin.write(json.dumps(said).encode() + b"\0")  # type: ignore[union-attr]
+        self.process.stdin.flush()  # type: ignore[union-attr]
+        while (told := self.hear()).get("id") != self.count:
+            pass
+        return told["result"]
+
+    def show(self, url: str, width: int, *, dark: bool = False, paper: bool = False) -> None:
+        colors = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.ask("Emulation.setEmulatedMedia", media="print" if paper else "screen", features=[colors])
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False
+        )
+        self.ask("Page.navigate", url=url)
+        while self.hear().get("method") != "Page.loadEventFired":
+            pass
+
+    def evaluate(self, script: str) -> Any:
+        return self.ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")

@@ -25,7 +25,7 @@ from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.privacy import Budget
 from secfc.roles.exchange import SERVER
 from secfc.roles.messages import FinalResult
-from tests.browser import CHROMIUM, complaints
+from tests.browser import CHROMIUM, FAULTS, Browser, complaints, served
 from tests.test_readme import PAGES
 
 ROOT = Path(__file__).parent.parent
@@ -209,3 +209,60 @@ def test_a_browser_shows_every_page_within_its_width_and_fetches_nothing(site, w
     pages = sorted(path.parent.relative_to(site).as_posix() + "/" for path in site.glob("**/index.html"))
     assert len(pages) >= len(PAGES)
     assert complaints(site, pages, width, tmp_path) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_site_is_legible_light_and_dark_and_whole_on_paper(site, dark, tmp_path):
+    pages = sorted(path.parent.relative_to(site).as_posix() + "/" for path in site.glob("**/index.html"))
+    with served(site) as home, Browser(tmp_path) as browser:
+        for width, paper in ((1280, False), (420, False), (718, True)):
+            for page in pages:
+                browser.show(f"{home}/{page}", width, dark=dark, paper=paper)
+                assert browser.evaluate("document.body.dataset.mdColorScheme") == (
+                    "slate" if dark else "default"
+                )
+                # Names in code break anywhere, as they are long.
+                faults = [fault for fault in browser.evaluate(FAULTS) if fault[:2] != ["broken", "CODE"]]
+                assert faults == [], (page, width, paper)
+
+
+# That nobody has a distance is true of those of points: a start tells some between means of clusters.
+CLAIM = re.compile(
+    r"\b(?:no|nothing (?:of|about)|never an?|without (?:an?|any)|hidden|hides?) distances?\b"
+    r"(?! (?:of (?:an? |any |the )?points?|to (?:the )?centers|from|wraps))"
+    r"|(?<!of )\bdistances? that (?:nobody|no one|no party)\b"
+    r"|\bnobody (?:\w+ )?(?:a |any |the )?distances?\b(?! of)",
+    re.IGNORECASE,
+)
+
+
+def test_no_text_says_that_distances_are_hidden_but_those_of_points():
+    assert all(
+        map(
+            CLAIM.search,
+            ("opens no distance,", "nothing of distances", "distances that nobody has"),
+        )
+    )
+    assert not CLAIM.search("no distance of a point, hidden distances of points")
+    told = [
+        path for folder in ("secfc", "docs", "psu", "benchmarks") for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".md", ".py", ".jinja", ".svg", ".ipynb", ".html", ".toml")
+    ]  # fmt: skip
+    found = [
+        (str(path.relative_to(ROOT)), claim.group())
+        for path in (*told, *ROOT.glob("*.md"), ROOT / "mkdocs.yml")
+        for claim in CLAIM.finditer(re.sub(r"[\s#\"*`]+", " ", path.read_text()))
+    ]
+    assert len(told) > 400
+    assert found == []
+
+
+@pytest.mark.parametrize("page", ["docs/who_learns_what.md", "docs/compare.md", "README.md"])
+def test_who_learns_no_distance_of_a_point_is_told_what_a_start_gains(page):
+    rows = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
+    names = [(row, row.split("|")[1]) for row in rows]
+    default = next(row for row, name in names if "default" in name or "`AssignmentsOnly()`" in name)
+    assert re.search("split.* (gain|takes off)|gains of splits", default)
+    assert "distance" in default

@@ -213,7 +213,7 @@ def locate_points(seen: SeenDistances, *, segments: bool = False, tolerance: flo
 
 
 def labels_only(seen: SeenDistances) -> Simplex:
-    """The baseline: what the labels alone suggest, without any distance; any party can make this guess."""
+    """The baseline: what the labels alone suggest; any party can make this guess."""
     questions = list(seen.questions())
     if not questions:
         raise InputError(f"{', '.join(seen.parties)} saw no question of the server: no labels")

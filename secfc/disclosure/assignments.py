@@ -1,4 +1,4 @@
-"""Labels and nothing else: committees of clients compare distances that nobody holds, in one of two ways.
+"""Labels, and no distance of a point: committees of clients compare them in one of two ways.
 
 Under masks and tables that a dealer made (`secfc.disclosure.compare.server.TrustedDealer`), or together
 without one (`secfc.disclosure.dealerless.policy`).  Replies are checked before anything is opened

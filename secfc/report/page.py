@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -44,6 +45,7 @@ def load_template(name: str = "page.html.jinja") -> Any:
     made.filters["placed"] = place_dots
     made.filters["widths"] = bar_widths
     made.filters["tinted"] = tint_tiles
+    made.filters["whole"] = keep_options_whole
     made.globals |= {"width": WIDTH, "height": HEIGHT, "left": LEFT, "bottom": HEIGHT - BELOW}
     return made.get_template(name)
 
@@ -79,6 +81,13 @@ def _short(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_short, value)) or "none"
     return "not set" if value is None else str(value)
+
+
+def keep_options_whole(text: object) -> Any:
+    """The text, escaped, with options of commands that no line breaks at their hyphens."""
+    markup: Any = importlib.import_module("markupsafe")
+    said = re.sub(r"(?<![\w-])--[a-z][a-z-]*", r'<span class="whole">\g<0></span>', str(markup.escape(text)))
+    return markup.Markup(said)
 
 
 def bar_widths(values: Sequence[tuple[str, int]]) -> list[tuple[str, int, float]]:

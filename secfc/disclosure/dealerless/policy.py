@@ -1,4 +1,4 @@
-"""Assignments only, without a dealer: clients compare distances that nobody holds, and open the labels.
+"""Assignments only, without a dealer: clients compare distances of points, which nobody has, for labels.
 
 The responders' blinded replies sum, with decode weights, to the distances; t + 1 members of a committee of 2t
 + 1 of them take the sum over in t + 1 additive parts.  Each part becomes binary fractions, shared bit by bit

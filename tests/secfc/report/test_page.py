@@ -22,8 +22,8 @@ import secfc
 from secfc.cli import main
 from secfc.report import SIMULATED, make_report
 from secfc.report.data import RowCounts
-from secfc.report.page import as_html
-from tests.browser import CHROMIUM, QUIET
+from secfc.report.page import as_html, keep_options_whole
+from tests.browser import CHROMIUM, FAULTS, QUIET, Browser
 
 NAMES = ("north", "south", "west")
 
@@ -324,3 +324,36 @@ def test_a_browser_shows_it_without_a_request_or_an_error(files, width, tmp_path
     said, asked = browse(Path("ruled.html"), width, Path("ruled.png"), profile)
     assert "Content Security Policy" in said
     assert b"tracker.example" not in asked
+
+
+FOLDED = "document.querySelector('details.appendix section').checkVisibility()"
+WRONG = """<!doctype html><style>@media print { details { display: none } }</style>
+<p style="color:#999">pale</p><p style="width:2em;overflow-wrap:anywhere">unnoticed</p>
+<div style="width:9em;overflow:hidden"><p style="width:3000px">cut</p></div>"""
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+def test_pages_are_whole_and_legible_on_screens_light_and_dark_and_on_paper(
+    files, pytestconfig, tmp_path_factory
+):
+    page(files, "--readers", "holders", "--reveal-centers")
+    Path("wrong.html").write_text(WRONG)
+    Path("open.html").write_text(Path("page.html").read_text().replace("<details", "<details open"))
+    officer = Path(pytestconfig.rootpath) / "docs/officer_sample.html"
+    with Browser(tmp_path_factory.mktemp("profile")) as browser:
+        for width, paper in ((1280, False), (420, False), (718, True)):  # of A4 within margins
+            for dark in (False, True):
+                for shown in (Path("open.html"), Path("page.html"), officer):
+                    browser.show(shown.resolve().as_uri(), width, dark=dark, paper=paper)
+                    assert browser.evaluate(FAULTS) == [], (shown, width, dark, paper)
+                    if shown.name == "page.html":
+                        assert browser.evaluate(FOLDED) == paper
+            browser.show(Path("wrong.html").resolve().as_uri(), width, paper=paper)
+            assert {kind for kind, *_ in browser.evaluate(FAULTS)} >= {"cut", "pale", "broken"}
+
+
+def test_no_line_breaks_an_option_and_what_is_around_it_is_escaped():
+    said = "use --n-init 10, not <b> or a--b"
+    whole = 'use <span class="whole">--n-init</span> 10, not &lt;b&gt; or a--b'
+    assert str(keep_options_whole(said)) == whole
