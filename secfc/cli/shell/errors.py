@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import shlex
+import shutil
+import sys
 import textwrap
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
@@ -187,6 +189,20 @@ class Interrupted(click.ClickException):
     exit_code = 130
 
 
+def fold_error(error: click.ClickException) -> click.ClickException:
+    """The error in lines of a terminal's width, if stderr is one: programs read one line."""
+    if not sys.stderr.isatty():
+        return error
+    width = min(80, shutil.get_terminal_size().columns)
+    lines = f"Error: {error.format_message()}".split("\n")
+    wrapped = [textwrap.fill(line, width, break_on_hyphens=False, break_long_words=False) for line in lines]
+    said = "\n".join(wrapped).removeprefix("Error: ")
+    usage = isinstance(error, click.UsageError)
+    made = click.UsageError(said, error.ctx) if usage else click.ClickException(said)
+    made.exit_code = error.exit_code
+    return made
+
+
 # Under the traceback of an error that is neither of the user nor of a party.
 INTERNAL = (
     "Internal error of secfc: your input and options are not to blame. Please report the lines above, less "
@@ -198,6 +214,12 @@ class Commands(Lazily):
     """The group of commands; turns expected errors into messages and exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return self.invoke_explained(ctx)
+        except click.ClickException as error:
+            raise fold_error(error) from error.__cause__
+
+    def invoke_explained(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -1,7 +1,14 @@
 """What the shell says fits a screen of 80 columns: helps, the main commands' screens, what sites check."""
 
+import json
+import os
+import pty
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -83,3 +90,50 @@ def test_what_sites_check_is_folded_on_terminals_alone(capsys, monkeypatch):
     assert max(map(len, (first, *rest))) <= 80
     assert rest
     assert all(more.startswith(" " * 18) and more[18] != " " for more in rest)
+
+
+OTHER = ({"cell": '{"n": 3, "m": 5}'},)
+WRONG = ("run x.csv y.csv -k 2", "plot rows.jsonl --x n --y ms", "run --disclosure none")
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_errors_fit_a_terminal_and_are_one_line_for_a_pipe(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text("a,b\n1,2\n3,4\n")
+    Path("y.csv").write_text("a,b\n1,2\n3,4\n")
+    row = {"n": 3, "cell": '{"n": 3, "m": 4}', "ms": 1}
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n{json.dumps(row | more)}\n" for more in OTHER))
+    command = [sys.executable, "-m", "secfc.cli", *shlex.split(line)]
+    piped = subprocess.run(command, capture_output=True, text=True)
+    (wide,) = [one for one in piped.stderr.splitlines() if one.startswith("Error: ")]
+    assert len(wide) > 80
+    ours, theirs = pty.openpty()
+    shown = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    told = read_terminal(ours)
+    assert shown.wait(60) == piped.returncode
+    start = told.index("Error: ")
+    assert max(map(len, told[start:].splitlines())) <= 80
+    assert " ".join(told[start:].split()) == " ".join(wide.split())
+
+
+def read_terminal(ours):
+    """What a program wrote to the other end, until it ended."""
+    told = b""
+    try:
+        while part := os.read(ours, 4096):
+            told += part
+    except OSError:  # the other end was closed
+        os.close(ours)
+    return told.decode().replace("\r", "")
+
+
+@pytest.mark.parametrize(("spread", "word"), [(0.3, "a clear elbow"), (0.7, "faint"), (1.0, "not clear")])
+def test_a_screen_says_how_clear_the_number_of_clusters_is_that_it_chose(spread, word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    centers = np.array([[0, 0], [3, 0], [0, 3]]).repeat(40, axis=0)
+    points = np.random.default_rng(0).normal(centers, spread)
+    for client, name in enumerate("abc"):
+        np.savetxt(f"{name}.csv", points[client::3], delimiter=",", header="x,y", comments="")
+    (said,) = [line for line in say("run a.csv b.csv c.csv -k auto --algorithm lloyd") if "chosen" in line]
+    assert f"chosen among 1 to 10: {word})" in said
