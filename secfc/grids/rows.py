@@ -116,6 +116,20 @@ def plottable_columns(rows: Iterable[Row]) -> list[str]:
 # Rows of a grid as a picture: one figure over one parameter, a line for each value of another.
 
 
+# What stands along the axes, with units.
+LABELS = {
+    "n": "clients n", "m": "points m", "d": "features d", "k": "clusters k", "ell": "segments ell",
+    "t": "clients t that may collude", "sigma": "standard deviation of clusters",
+    "clusters_per_client": "clusters of each client", "n_iter": "iterations",
+    "fit_ms": "time of a run, all parties [ms]", "fit_cpu_ms": "processor time of a run, all parties [ms]",
+    "ms_per_step": "time a step, all parties [ms]", "client_ms_per_step": "time a step, each client [ms]",
+    "slowest_client_ms_per_step": "time a step, slowest client [ms]",
+    "server_ms_per_step": "time a step, server [ms]", "bytes": "traffic of a run [bytes]",
+    "bytes_per_step": "traffic a step [bytes]", "cost": "cost [squared distances to means]",
+    "accuracy": "accuracy [share of points]",
+}  # fmt: skip
+
+
 def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
     """A matplotlib Figure: the median of y over x, and its quartiles where there are several.
 
@@ -136,13 +150,14 @@ def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
         mine = [row for row in usable if not hue or row.get(hue) == value]
         draw_medians(axes, quartiles_by_place(mine, x, y), places, None if hue is None else str(value), words)
     set_scales(axes, places, [float(row[y]) for row in usable if y in row], words=words)
-    axes.set(xlabel=x, ylabel=y)
+    axes.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(y, y))
     axes.grid(alpha=0.3)
     if hue is not None:
-        axes.legend(title=hue, frameon=False)
+        axes.legend(title=LABELS.get(hue, hue), frameon=False)
     return figure
 
 
+MOST_TICKS = 6  # of places along a logarithmic axis
 REPEATED = ("seed", "repeat")  # over which medians are taken
 
 
@@ -244,6 +259,11 @@ def set_scales(axes: Any, places: Sequence[Any], values: Sequence[float], *, wor
         axes.set_xticks(range(len(places)), [str(place) for place in places])
     elif suits_log_axis([float(place) for place in places]):
         axes.set_xscale("log")
+        if len(places) <= MOST_TICKS:
+            axes.set_xticks(places, [f"{place:,}" for place in places])
+            axes.set_xticks([], minor=True)
+    elif all(isinstance(place, int) for place in places):
+        axes.xaxis.get_major_locator().set_params(integer=True)
     if suits_log_axis(values):
         axes.set_yscale("log")
     else:

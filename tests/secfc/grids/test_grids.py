@@ -382,3 +382,15 @@ def test_rows_say_what_nobody_set_and_on_what_machine():
     assert row["scale"] > 1
     assert row["cpu"]
     assert row["cores"] >= 1
+
+
+def test_axes_have_units_and_no_ticks_between_whole_numbers():
+    from secfc.grids.rows import plot
+
+    rows = [{"n": n, "m": m, "bytes": n * m, "cell": "{}"} for n in (3, 4, 5) for m in (60, 90000)]
+    few = plot([row for row in rows if row["m"] == 60], "n", "bytes").axes[0]
+    assert (few.get_xlabel(), few.get_ylabel()) == ("clients n", "traffic of a run [bytes]")
+    assert all(float(tick).is_integer() for tick in few.get_xticks())
+    far = plot([row for row in rows if row["n"] == 3], "m", "bytes").axes[0]
+    assert [tick.get_text() for tick in far.get_xticklabels()] == ["60", "90,000"]
+    assert far.get_xlabel() == "points m"
