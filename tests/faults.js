@@ -29,6 +29,7 @@
       const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
       const ratio = (b + .05) / (a + .05);
       if (ratio < (large ? 3 : 4.5)) found.push(["pale", ratio.toFixed(1), node.data.trim().slice(0, 60)]);
+      if (e.closest("code")) continue; // where names are long
       for (const word of node.data.matchAll(/(?<![\w.\/=-])(--[a-z][a-z-]*|[A-Za-z]{2,14})(?![\w.\/=-])/g)) {
         const range = document.createRange();
         range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);

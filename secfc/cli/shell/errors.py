@@ -197,9 +197,9 @@ def fold_error(error: click.ClickException) -> click.ClickException:
     lines = f"Error: {error.format_message()}".split("\n")
     wrapped = [textwrap.fill(line, width, break_on_hyphens=False, break_long_words=False) for line in lines]
     said = "\n".join(wrapped).removeprefix("Error: ")
-    usage = isinstance(error, click.UsageError)
-    made = click.UsageError(said, error.ctx) if usage else click.ClickException(said)
-    made.exit_code = error.exit_code
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    made = click.ClickException(said) if ctx is None else click.UsageError(said, ctx)
+    vars(made).update(exit_code=error.exit_code)
     return made
 
 
