@@ -369,8 +369,8 @@ def test_report_lines_stay_few_and_keep_first_and_last():
     steps = tuple(range(1, 51))
     lines = report_lines(GuessJudgement((SERVER,), "isometry", 500, 50, steps, (0.5,) * 50), most=6)
     assert len(lines) == 6
-    assert "after  1 of 50" in lines[1]
-    assert "after 50 of 50" in lines[-1]
+    assert "after query  1 of 50" in lines[1]
+    assert "after query 50 of 50" in lines[-1]
 
 
 def test_nothing_secret_is_printed(full):

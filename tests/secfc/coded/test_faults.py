@@ -934,7 +934,7 @@ def test_messages_refuse_what_no_honest_party_sends():
 # Of what `import secfc` offers, what is no part of a run, or computed by one party alone.
 NO_OPTIONS = {
     "ArrowRows", "Clustering", "Dialect", "Federation", "NoisyStandardize", "Party", "Range", "Runtime",
-    "MaxMin", "NearestMerge", "CenterSeparation", "GivenLabels", "Scaling",
+    "MaxMin", "NearestMerge", "CenterSeparation", "GivenLabels", "Scaling", "UnitNorm",
 }  # fmt: skip
 BY_DAY = ["Private.tags='oblivious', open", "Private.merge=False", "Overlap1.send='medoids'"]
 

@@ -44,7 +44,7 @@ def roles_of(algorithm, fed, wrap=True, **options):
     for p in fed.parties:
         role = algorithm.client(plan, p, coins=SeededCoins(1, p.name))
         roles[p.name] = role
-    roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(0), coins=SystemCoins())
+    roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(0), coins=SeededCoins(1, SERVER))
     if not wrap:
         return roles
     shared = {key: value for key, value in options.items() if key == "identities"}
