@@ -298,6 +298,8 @@ class PlotOptions(RowsOptions):
     x: str = option(required=True, help="The column along the bottom.")
     y: str = option(required=True, help="The column of numbers that is drawn.")
     hue: str | None = option(help="A line for each value of this column.")
+    row: str | None = option(help="Panels below each other for its values.")
+    col: str | None = option(help="Panels beside each other for its values.")
     out: Path | None = option(metavar="OUT.png", help="Default: the rows' name, ending in .png.")
 
 
@@ -319,7 +321,7 @@ def plot(given: PlotOptions) -> None:
     check_output(target, "--out", [rows], force=given.force)
     from secfc.grids.rows import plot as picture
 
-    figure = picture(given.chosen(), given.x, given.y, given.hue)
+    figure = picture(given.chosen(), given.x, given.y, given.hue, given.row, given.col)
     write_picture(lambda: figure, target, "--out")
     click.echo(f"Picture written to {target}")
 

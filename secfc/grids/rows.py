@@ -6,6 +6,7 @@ import csv
 import difflib
 import importlib
 import io
+import itertools
 import json
 import os
 import re
@@ -130,33 +131,76 @@ LABELS = {
 }  # fmt: skip
 
 
-def plot(rows: Sequence[Row], x: str, y: str, hue: str | None = None) -> Any:
+def plot(
+    rows: Sequence[Row],
+    x: str,
+    y: str,
+    hue: str | None = None,
+    row: str | None = None,
+    column: str | None = None,
+) -> Any:
     """A matplotlib Figure: the median of y over x, and its quartiles where there are several.
 
-    hue: a line for each of its values.  Rows that failed are left out.  Axes are logarithmic where
-    positive values span more than a factor of 30.
+    hue: a line for each of its values.  row, column: a panel for each, one below or beside the other, on the
+    same axes.  Rows that failed are left out.  Axes are logarithmic where positive values span more than a
+    factor of 30.
 
-    Raises InputError for a column that no row has, or that holds no numbers, and where rows of one place
-    differ in more than their seed; ImportError without matplotlib.
+    Raises InputError for a column that no row has, or that holds no numbers, where rows of one place differ
+    in more than their seed, and for more than `MOST_PANELS`; ImportError without matplotlib.
     """
-    usable = drawable_rows(rows, x, y, hue)
-    check_like_rows(usable, [x, *filter(None, [hue])])
+    usable = drawable_rows(rows, x, y, hue, row, column)
+    check_like_rows(usable, [x, *filter(None, [hue, row, column])])
+    hues, down, across = (values_in(usable, name) for name in (hue, row, column))
     figures: Any = importlib.import_module("matplotlib.figure")
-    figure = figures.Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    places = sorted({row[x] for row in usable if x in row}, key=lambda v: (str(type(v)), v))
+    size = (max(6.4, 3.2 * len(across)), max(4.2, 2.8 * len(down)))
+    figure = figures.Figure(figsize=size, layout="constrained")
+    panels = empty_panels(figure, (row, down), (column, across))
+    places = sorted({one[x] for one in usable if x in one}, key=lambda v: (str(type(v)), v))
     words = not all(isinstance(place, int | float) for place in places)
-    for value in dict.fromkeys(row.get(hue) if hue else None for row in usable):
-        mine = [row for row in usable if not hue or row.get(hue) == value]
-        draw_medians(axes, quartiles_by_place(mine, x, y), places, None if hue is None else str(value), words)
-    set_scales(axes, places, [float(row[y]) for row in usable if y in row], words=words)
-    axes.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(y, y))
-    axes.grid(alpha=0.3)
+    for (i, below), (j, beside) in itertools.product(enumerate(down), enumerate(across)):
+        here = select_rows(select_rows(usable, row, below), column, beside)
+        for value in hues:
+            mine = quartiles_by_place(select_rows(here, hue, value), x, y)
+            draw_medians(panels[i, j], mine, places, None if hue is None else str(value), words)
+    set_scales(panels[0, 0], places, [float(one[y]) for one in usable if y in one], words=words)
+    for axes in panels[-1]:
+        axes.set_xlabel(LABELS.get(x, x))
+    for axes in panels[:, 0]:
+        axes.set_ylabel(LABELS.get(y, y))
     if hue is not None:
-        axes.legend(title=LABELS.get(hue, hue), frameon=False)
+        panels[0, 0].legend(title=LABELS.get(hue, hue), frameon=False)
     return figure
 
 
+def empty_panels(
+    figure: Any, down: tuple[str | None, list[Any]], across: tuple[str | None, list[Any]]
+) -> Any:
+    """Axes (rows, columns), each with the values that it is of above it.  Raises InputError for too many."""
+    (row, below), (column, beside) = down, across
+    if len(below) * len(beside) > MOST_PANELS:
+        count = f"{len(below)} x {len(beside)} panels"
+        raise InputError(f"{count}, and {MOST_PANELS} can be read: keep fewer by --where")
+    panels = figure.subplots(len(below), len(beside), squeeze=False, sharex=True, sharey=True)
+    for axes, values in zip(panels.flat, itertools.product(below, beside), strict=True):
+        said = [
+            f"{LABELS.get(n, n)}: {v}" for n, v in zip((row, column), values, strict=True) if n is not None
+        ]
+        axes.set_title(", ".join(said), fontsize="medium")
+        axes.grid(alpha=0.3)
+    return panels
+
+
+def values_in(rows: Sequence[Row], name: str | None) -> list[Any]:
+    """What a column holds, in the order of rows; one None without a column."""
+    return list(dict.fromkeys(row.get(name) if name else None for row in rows))
+
+
+def select_rows(rows: Sequence[Row], name: str | None, value: Any) -> list[Row]:
+    """Rows of which a column has this value; all without a column."""
+    return [row for row in rows if not name or row.get(name) == value]
+
+
+MOST_PANELS = 24
 MOST_TICKS = 6  # of places along a logarithmic axis
 REPEATED = ("seed", "repeat")  # over which medians are taken
 
@@ -245,6 +289,7 @@ def draw_medians(
     """A line of medians over the places that have some, with a band of quartiles where there are several."""
     here = [place for place in places if place in quartiles]
     if not here:
+        axes.plot([], [], marker="o", markersize=4, label=label)  # so that colors are alike in all panels
         return
     at = [places.index(place) for place in here] if words else here
     low, middle, high = np.array([quartiles[place] for place in here]).T
@@ -270,13 +315,13 @@ def set_scales(axes: Any, places: Sequence[Any], values: Sequence[float], *, wor
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
 
 
-def drawable_rows(rows: Sequence[Row], x: str, y: str, hue: str | None) -> list[Row]:
+def drawable_rows(rows: Sequence[Row], x: str, y: str, *others: str | None) -> list[Row]:
     """The rows that did not fail.  Raises InputError for a column that they lack, or of y without numbers."""
     usable = [row for row in rows if row.get("status", "ok") == "ok"]
     if not usable:
         raise InputError("no row to draw: all failed, or there is none")
     known = plottable_columns(usable)
-    for name in filter(None, (x, y, hue)):
+    for name in filter(None, (x, y, *others)):
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"

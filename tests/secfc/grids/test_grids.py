@@ -376,6 +376,32 @@ def test_medians_are_over_seeds_alone_and_what_else_varies_is_named(tmp_path):
     assert latex.endswith("\\\\\n\\bottomrule\n\\end{tabular}\n")
 
 
+def test_panels_keep_unlike_runs_apart_on_the_same_axes_and_colors(tmp_path):
+    """What a refusal names as remedies works: of lines, rows and columns of panels."""
+    from secfc.grids.rows import MOST_PANELS, plot
+
+    rows = [row | {"policy": p} for row in cells_of() for p in ("a", "b")]
+    lacking = [row for row in rows if (row["policy"], row["m"]) != ("a", 90)]
+    figure = plot(lacking, "n", "bytes", "policy", "m")
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["points m: 60", "points m: 90"]
+    above, below = figure.axes
+    assert above.get_ylim() == below.get_ylim()
+    assert [len(line.get_xdata()) for line in below.lines] == [0, 2]
+    assert above.lines[1].get_color() == below.lines[1].get_color()
+    assert len(plot(rows, "n", "bytes", None, "m", "policy").axes) == 4
+    many = [{"n": n, "m": m, "bytes": 1.0, "cell": "{}"} for n in (1, 2) for m in range(MOST_PANELS + 1)]
+    with pytest.raises(InputError, match=r"1 x 25 panels, and 24 can be read.*--where"):
+        plot(many, "n", "bytes", None, None, "m")
+    plot(many[:MOST_PANELS], "n", "bytes", None, None, "m")
+    out = tmp_path / "rows.jsonl"
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("plot", out, "--x", "n", "--y", "bytes", "--row")
+    assert "Name one as --hue, --row or --col" in " ".join(run(*words, "policy").output.split())
+    assert run(*words, "policy", "--col", "m").exit_code == 0
+    assert (tmp_path / "rows.png").stat().st_size > 5000
+
+
 def test_rows_say_what_nobody_set_and_on_what_machine():
     (row,) = secfc.grid(n=5, seed=1, **SMALL)
     assert (row["t"], row["ell"], row["n_init"], row["init"]) == (2, 1, 1, "bisecting")
