@@ -325,8 +325,8 @@ TABLE = (
     DeviationRow(
         "the server that calls clients lost in turn, with any client, `FederatedLloyd` without a floor",
         "whose rows count in a step",
-        "**sums and numbers of rows of each client by cluster**, as all clients do of one that comes late, "
-        "leaves or is lost", "`floor`", "unnoticed", "lost",
+        "**sums and numbers of rows of each client by cluster**, with `n_init` or a chosen `k` their squares "
+        "too, as all clients do of one that comes late, leaves or is lost", "`floor`", "unnoticed", "lost",
         ("tests/secfc/federated/test_members.py::"
          "test_a_server_that_calls_a_client_lost_shows_clients_its_sums",),
     ),
