@@ -185,9 +185,11 @@ def test_no_question_takes_more_messages_in_a_row_than_the_table_says(policy, ce
 def test_who_holds_which_rows_changes_what_precedes_and_ends_a_run(name, people):
     value = dict(policies())[name]
     assert hold(name, value, "exact", people, "default")
-    # A sheet of IDs is peeled in a number of turns that its hashes draw: two messages more in one of 25 runs.
-    before = min(counted(value, people=people)["before"] for _ in range(3 if "hidden" in people else 1))
-    assert before <= BEFORE[people] + (2 if name == "distances" else 0)
+    # A sheet of IDs is peeled in a number of turns that its hashes draw: two messages more in one of 20 runs.
+    # What takes longer for another reason does so in each run.
+    most = BEFORE[people] + (2 if name == "distances" else 0)
+    tries = 8 if "private" in people else 1
+    assert any(counted(value, people=people)["before"] <= most for _ in range(tries))
 
 
 @pytest.mark.nightly
