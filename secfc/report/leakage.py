@@ -22,6 +22,7 @@ from secfc.coded_kmeans.adversary_view import QueryRecorder, ServerView
 from secfc.data.federation import Federation
 from secfc.data.inputs import is_installed
 from secfc.disclosure import Disclosure, Exposure
+from secfc.errors import install_command
 from secfc.roles.exchange import SERVER
 
 # Work that a report may cost, in products: about two seconds.
@@ -118,7 +119,7 @@ def attack_sentences(finding: ServerFinding) -> list[str]:
         return [f"what these let it rebuild was not tried, for the size of the data: {COMMAND} does"]
     first = finding.exposes in ("sizes", "steps")
     which = "the first labels, the only ones that it saw," if first else "labels alone"
-    guess = f"what {which} let it guess was not tried, which needs pip install 'secfc-clustering[attacks]'"
+    guess = f"what {which} let it guess was not tried, which needs {install_command('[attacks]')}"
     if labels is not None:
         against = "" if nothing is None else f", against {_percent(nothing)} without any run"
         guess = f"{which} let it guess {_share(labels)}{against}"

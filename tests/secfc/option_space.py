@@ -13,6 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -21,19 +22,34 @@ import psu
 import secfc
 from field.ring.basis import Basis
 from secfc.coded.membership import Open, Private
-from secfc.privacy import Bound, Budget, Neighbors
+from secfc.feddp import (
+    PAPER,
+    Cones,
+    FedDPInit,
+    GivenCenters,
+    ServerKMeansPlusPlus,
+    ServerLloyds,
+    SharedNoise,
+    SpherePacking,
+    Votes,
+)
+from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse
 from tests.secfc.campaign import (
     BASE,
     DISTANCES,
     PAIRS,
+    PRIVATE_CENTERS,
+    SCENARIOS,
     K,
     Outcome,
     Scenario,
     held_columns,
     hold_rounded,
     over_pairs,
+    over_sums,
     vary,
 )
+from tests.secfc.overlap.cases import Blocks
 
 HIDDEN = Private(bound=64, counts="hidden")
 BUDGET = Budget(1e5, 1e-6)
@@ -60,7 +76,9 @@ def within(**field: Any) -> Callable[[Any], Any]:
 
 ONCE = {"n_init": 1, "init": secfc.RandomLabels()}
 SUMMED = secfc.FederatedLloyd(K, max_iter=3, scale=16.0, committee=4, t=1, coarse="allow")
+MATCHED = SCENARIOS["overlapping"].algorithm
 COMMON = vary(BASE, n_init=1, max_iter=2)
+SCALED = SCENARIOS["scaled"].algorithm
 # By class: a value of it to change one field of, and the algorithm that it becomes part of.
 BASES: dict[type, tuple[Any, Callable[[Any], Any]]] = {
     secfc.SecFC: (BASE, lambda x: x),
@@ -86,6 +104,14 @@ BASES: dict[type, tuple[Any, Callable[[Any], Any]]] = {
     secfc.CommonFeatures: (secfc.CommonFeatures(COMMON), lambda x: x),
     secfc.DBSCAN: (PAIRS, lambda x: x),
     secfc.Precomputed: (DISTANCES, lambda x: x),
+    secfc.FedDPKMeans: (PRIVATE_CENTERS, lambda x: x),
+    secfc.Scaled: (SCALED, lambda x: x),
+    secfc.Standardize: (SCALED.scaling, lambda x: dataclasses.replace(SCALED, scaling=x)),
+    secfc.Elbow: (secfc.Elbow(5), within(k={"init": secfc.Bisecting()})),
+    secfc.Network: (secfc.Network(), within(network={"disclosure": secfc.AssignmentsOnly(), "n_init": 1})),
+    secfc.Automatic: (secfc.Automatic(), lambda x: vary(MATCHED, start=x)),
+    secfc.Constrained: (secfc.Constrained(), lambda x: vary(MATCHED, start=x)),
+    secfc.Synchronized: (secfc.Synchronized(Blocks()), lambda x: vary(MATCHED, start=x)),
 }  # fmt: skip
 CLASSES = {kind.__name__: kind for kind in (*BASES, Open, secfc.RandomLabels, secfc.RandomPoints)}
 
@@ -106,7 +132,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("Quantization", "basis"): (Basis.for_bound(1 << 80),),
     ("Quantization", "rounding"): ("floor",),
     ("Quantization", "largest"): (12,),
-    ("Release", "reveal_centers"): (True, ("client-0", "client-1", "client-2")),
+    ("Release", "reveal_centers"): (("client-0", "client-1", "client-2"),),
     ("Release", "smallest_center"): (4,),
     ("Release", "predictions"): (5,),
     ("Private", "mode"): (psu.Server(), psu.Committee(2)),
@@ -167,6 +193,34 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("DBSCAN", "eps"): (1.5,),
     ("DBSCAN", "min_samples"): (2,),
     ("DBSCAN", "dealer"): ("client-4",),
+    ("FedDPKMeans", "k"): (3, secfc.Elbow(4)),
+    ("FedDPKMeans", "epsilon"): (9.0,),
+    ("FedDPKMeans", "delta"): (1e-5,),
+    ("FedDPKMeans", "neighbors"): (
+        Neighbors("replace"), Neighbors(unit="client"), Neighbors("replace", "client"),
+        Neighbors(unit="person at one client", rows=2),
+    ),
+    ("FedDPKMeans", "steps"): (0, 2),
+    ("FedDPKMeans", "start"): (
+        FedDPInit(), Votes(), Cones(), ServerKMeansPlusPlus(), ServerLloyds(), SpherePacking(),
+        GivenCenters(np.eye(2), public=True),
+    ),
+    ("FedDPKMeans", "variant"): (PAPER,),
+    ("FedDPKMeans", "shares"): (),
+    ("FedDPKMeans", "noise"): (SharedNoise(),),
+    ("FedDPKMeans", "bound"): (12.0,),
+    ("FedDPKMeans", "rows_per_client"): (3,),
+    ("FedDPKMeans", "committee"): (4,),
+    ("FedDPKMeans", "t"): (2,),
+    ("FedDPKMeans", "losses"): (2,),
+    ("FedDPKMeans", "labels"): (RandomizedResponse(3.0, slots=4),),
+    ("Scaled", "scaling"): (secfc.Standardize(), secfc.Range(), secfc.UnitNorm()),
+    ("Standardize", "limit"): (3.0,),
+    ("Standardize", "keep"): ((0,),),
+    ("Elbow", "most"): (4,),
+    ("Elbow", "least"): (2,),
+    ("Network", "latency"): (0.0,),
+    ("Network", "bandwidth"): (1.0,),
 }  # fmt: skip
 OTHERS |= {("Splitting", name): OTHERS["Bisecting", name] for name in ("keep", "steps", "settle", "spare")}
 OTHERS["Splitting", "merge"] = ("any",)
@@ -181,6 +235,10 @@ WITH: dict[tuple[str, str, str], dict[str, Any]] = {
     ("Overlap2", "affinity", "'cosine'"): {"proxies": "diagonal"},
     ("Distances", "dealt", "True"): {"colluding": 1},
     ("Distances", "colluding", "other"): {"dealt": True},
+    ("FedDPKMeans", "neighbors", "other"): {"rows_per_client": 3},
+    ("FedDPKMeans", "start", "other"): {"bound": 12.0},
+    ("Standardize", "outside", "'refuse'"): {"limit": 10.0},
+    ("Standardize", "outside", "'missing'"): {"missing": "mean"},
 }
 # What the whole run needs to go with a value.
 ALONG: dict[tuple[str, str, str], dict[str, Any]] = {
@@ -220,6 +278,9 @@ NOT_RUN = {
         "start",
         "'synchronized-distances'",
     ): "refused: a server that sees centroids needs no distances",
+    ("FedDPKMeans", "shares"): "how a budget is divided: no message depends on it",
+    ("Scaled", "algorithm"): "an algorithm, whose fields are values of their own",
+    **{(way, "local"): "computed by a client alone" for way in ("Automatic", "Constrained", "Synchronized")},
     ("Overlap1", "refiner"): "computed by the server alone",
     ("Overlap2", "local"): "computed by a client alone",
 }
@@ -294,7 +355,11 @@ def scenario_of(kind: type, name: str, value: Any) -> Scenario:
     changed = dataclasses.replace(base, **{name: value, **WITH.get(key, {})})
     algorithm = vary(place(changed), **ALONG.get(key, {}))
     noisy = kind in (secfc.NoisySums, secfc.NoiseInShares)
+    if kind is secfc.FedDPKMeans:
+        data = hold_persons if getattr(value, "of_persons", False) else hold_rounded
+        return Scenario(algorithm, sealed=True, expected=over_sums, data=data)
     exact = kind in (secfc.SecFC, secfc.Threshold, secfc.Release, Private, secfc.Distances, secfc.KFed)
+    exact = exact or kind in (secfc.Scaled, secfc.Standardize, secfc.Elbow, secfc.Network)
     scenario = Scenario(algorithm, sealed=True, expected=whole_alone if exact and not noisy else as_came)
     if exact and getattr(algorithm, "disclosure", None) == BASE.disclosure:
         scenario = Scenario(algorithm, sealed=True)  # as labels by distances are: plaintext Lloyd's
@@ -304,8 +369,20 @@ def scenario_of(kind: type, name: str, value: Any) -> Scenario:
         return dataclasses.replace(scenario, data=hold_rounded)
     if kind is secfc.Joined:
         return dataclasses.replace(scenario, data=held_columns)
+    if kind in (secfc.Automatic, secfc.Constrained, secfc.Synchronized):
+        return dataclasses.replace(scenario, data=SCENARIOS["overlapping"].data)
     overlaps = kind in (secfc.Overlap1, secfc.Overlap2, secfc.CommonFeatures)
     return dataclasses.replace(scenario, data=shared_features) if overlaps else scenario
+
+
+@cache
+def hold_persons() -> secfc.Federation:
+    """The same rows and server's points, every two rows of one person."""
+    same = hold_rounded()
+    persons = [np.arange(len(party.points)) // 2 for party in same.parties]
+    return secfc.Federation.from_arrays(
+        [party.points for party in same.parties], server_points=same.server_points, persons=persons
+    )
 
 
 def shared_features() -> secfc.Federation:

@@ -947,14 +947,24 @@ def classes_in(value):
             yield from classes_in(getattr(value, one.name, None))
 
 
-def test_every_value_of_every_option_has_a_scenario():
+def classes_left_out():
+    """Of what `import secfc` offers: classes of no run, and those of whose fields no value is changed."""
     used = {name for s in (*EVERY.values(), *OPTIONS.values()) for name in classes_in(s.algorithm)}
-    offered = {name for name in secfc.__all__ if dataclasses.is_dataclass(getattr(secfc, name))}
-    assert offered - used <= NO_OPTIONS, offered - used - NO_OPTIONS
+    offered = {
+        kind for kind in (getattr(secfc, name) for name in secfc.__all__) if dataclasses.is_dataclass(kind)
+    }
+    found = {kind.__name__ for kind in offered if dataclasses.fields(kind) and kind not in BASES}
+    return (found | {kind.__name__ for kind in offered} - used) - NO_OPTIONS
+
+
+def test_every_value_of_every_option_has_a_scenario():
+    assert not classes_left_out()
+    assert len(OPTIONS) == 2 * sum(len([*values_due(kind)]) for kind in BASES), "two have one name"
     assert all(NOT_RUN.values())
     due = {
         "Private.tags='oblivious'", "Private.verify=True", "Private.sized=False",
         "Private.on_conflict='mean'",
+        "FedDPKMeans.t=2", "Standardize.by='quartiles'",
         "Release.dendrogram=True", "Joined.keep='union'", "FederatedLloyd.floor=2", "NoisySums.absent=1",
     }  # fmt: skip
     assert due <= set(OPTIONS)
@@ -969,6 +979,8 @@ def test_a_field_without_a_scenario_is_noticed(monkeypatch):
     assert [*values_due(known)] == [("quick", True)]
     with pytest.raises(AssertionError, match="has no value in the campaign"):
         [*values_due(unknown)]
+    monkeypatch.delitem(BASES, secfc.Elbow)
+    assert classes_left_out() == {"Elbow"}
 
 
 @LONG
