@@ -1,5 +1,7 @@
 """The short suite ends soon where a property fails, and the same way every time."""
 
+import tomllib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from tests import night
-from tests.mutation.__main__ import TARGETS, importing_tests, mutated_files
+from tests.mutation.__main__ import KNOWN, TARGETS, explains, importing_tests, mutated_files
+from tests.mutation.mutants import mutants
 from tests.night import ShardRecord, due_shards, read_record, summarize, write_record
 from tests.nightly import NIGHTLY
 
@@ -46,6 +49,19 @@ def test_files_that_are_mutated_and_the_tests_that_hold_them_are_there():
     named = {*TARGETS, *(test for tests in TARGETS.values() for test in tests)}
     assert not [name for name in named if not (night.ROOT / name).exists()]
     assert not [file for file in mutated_files() if not (TARGETS.get(file) or importing_tests(file))]
+
+
+def unexplained(entries):
+    """Entries of mutants that no test can notice, of which there is no mutant any more."""
+    files = {entry["file"]: mutants(night.ROOT / entry["file"]) for entry in entries}
+    return [entry for entry in entries if not any(explains(entry, m) for m in files[entry["file"]])]
+
+
+def test_every_mutant_that_is_explained_is_one():
+    entries = tomllib.loads(KNOWN.read_text())["mutant"]
+    assert not unexplained(entries)
+    gone = {**entries[0], "old": "no such number"}
+    assert unexplained([gone]) == [gone]
 
 
 def test_what_lives_a_files_own_tests_is_tried_by_those_that_import_it():

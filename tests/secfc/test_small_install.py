@@ -140,8 +140,6 @@ def commands_of_installing(source: str) -> list[str]:
 def test_nobody_but_who_knows_how_it_was_installed_says_what_to_install() -> None:
     """`_packages` speaks of the index alone: there a stranger has the name of a package."""
     assert commands_of_installing("x = f'{y}: pip install secfc[dp]'") == [": pip install secfc[dp]"]
-        " needs pip install secfc[dp]"
-    ]
     told = {path for path, source in SOURCES.items() if commands_of_installing(source)}
     assert told == {"secfc/_packages.py"}
 

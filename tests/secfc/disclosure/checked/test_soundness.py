@@ -1,17 +1,22 @@
 """Constants of soundness: the number, the formula, the bound; and one less does not keep the bound."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from scipy.stats import norm, poisson
 
 from field.code import consistency, product_check, range_check, reply_check
 from field.compare import assignment_step, witnessed
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
-from psu.kernels import CHECK_BITS
+from psu.kernels import CHECK_BITS, CROWD, MAX_CROWD
 from secfc.disclosure.checked import parts, products
+from secfc.kmeans import bisecting
+from secfc.scaling import noisy
+from tests.test_house import SOURCES
 
 ROOT = Path(__file__).parents[4]
 P = min(LANE_PRIMES)
@@ -113,6 +118,20 @@ TABLE = {
         MERSENNE_61.bit_length(), lambda bits: 1 - math.log2(2**bits - 1), -59,
         "psu/disjoint.py", "2/q < 2**-59",
     ),
+    "whether holders of a row agree": Soundness(
+        MERSENNE_61.bit_length(), lambda bits: 1 - math.log2(2**bits - 1), -59, "psu/merge.py", "about 2/q of"
+    ),
+    "levels in a row that split nothing": Soundness(
+        bisecting.PATIENCE, lambda levels: 1 - levels, -8.9, "secfc/kmeans/bisecting.py", "at most 2**-9"
+    ),
+    "deviations that noise reaches": Soundness(
+        noisy.REACH, lambda reach: float(norm.logsf(reach) + math.log(2)) / math.log(2), -1000,
+        "secfc/scaling/noisy.py", "probability above 2**-1000", 3,
+    ),
+    "tags in a bucket of a sort": Soundness(
+        MAX_CROWD, lambda most: float(poisson.logsf(most, CROWD)) / math.log(2), math.log2(1e-30),
+        "psu/kernels.py", "1e-30", 32,
+    ),
     "bytes of a tag of bits": Soundness(
         witnessed.TAG_SIZE, lambda size: -8 * size, -127, "field/compare/witnessed.py", "TAG_SIZE = 16"
     ),
@@ -141,3 +160,35 @@ def test_the_bounds_are_those_of_the_claims():
     assert product_check.MISSED == 2**-60
     assert range_check.CHECKED == 40
     assert float(consistency.miss_bound(LANES, 3)) <= 2**-60 * (1 + 2**-21)
+
+
+# Constants whose comment tells of a probability, all of which stand above; those of no lie with the reason.
+HELD = {
+    "field/code/consistency.py": {"BITS"},
+    "field/code/product_check.py": {"MISSED"},
+    "field/code/range_check.py": {"BITS", "FAILING", "RUN_OUT", "CHECKED"},
+    "field/code/reply_check.py": {"REPETITIONS"},
+    "psu/kernels.py": {"CROWD"},
+    "secfc/kmeans/bisecting.py": {"PATIENCE"},
+    "secfc/scaling/noisy.py": {"REACH"},
+    "field/ring/noise.py": {"DISTANCE"},  # which tests/secfc/privacy/test_accounting.py pays for
+    "secfc/scaling/roles.py": {"WIDE"},  # a bound on a sum, which makes its modulus a prime of 61 bits
+    "secfc/privacy/calibration.py": {"MOST_DELTA"},  # what a user may ask for
+}  # fmt: skip
+
+
+def constants_of_chance(source):
+    """Names at the top of a file whose comment, above or behind, tells of a probability."""
+    said = []
+    for line in source.splitlines():
+        found = re.match(r"([A-Z][A-Z0-9_]*)([:,] [^=]+)? = ", line)
+        if found and "probability" in " ".join([*said, line.partition("#")[2]]):
+            yield found[1]
+        said = [*said, line] if line.startswith("#") else []
+
+
+def test_every_constant_of_a_probability_is_in_the_table():
+    found = {path: {*constants_of_chance(source)} for path, source in SOURCES.items()}
+    assert {path: names for path, names in found.items() if names} == HELD
+    added = "# A lie passes with probability below\n# 2**-LEVEL.\nLEVEL = 9\nMORE = 2\n"
+    assert [*constants_of_chance(added)] == ["LEVEL"]
