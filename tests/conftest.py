@@ -62,7 +62,7 @@ def kernel_path(request):
     """Runs a module's tests on the register-blocked kernels and on the portable ones."""
     if request.param == "vector" and not microkernel.VECTOR_BITS:
         pytest.skip("this processor has no register-blocked path")
-    os.environ["SECFC_KERNELS"] = request.param
-    assert pseudo_mersenne.vectorized() == (request.param == "vector")
-    yield request.param
-    del os.environ["SECFC_KERNELS"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECFC_KERNELS", request.param)
+        assert pseudo_mersenne.vectorized() == (request.param == "vector")
+        yield request.param

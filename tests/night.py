@@ -22,6 +22,7 @@ from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.mutation.__main__ import mutated_files
 
@@ -37,6 +38,12 @@ What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of
 mutants of a file. A shard that has no line has not run by this command. `seed` is that of Hypothesis, and
 chooses mutants. A mutant that lived is no fault, but a rule that no test holds, and counts as failed.
 Lines of an older commit are of other files than now: the command begins with the oldest.
+
+{sums}
+
+Of mutants, what all runs drew, also of files that ran again since; who lived then may be held by now:
+
+{scores}
 
 | shard | day | commit | seed | ended well | skipped | failed | seconds | failures |
 |---|---|---|---|---|---|---|---|---|
@@ -72,10 +79,67 @@ def read_record(text: str) -> dict[str, ShardRecord]:
     return rows
 
 
-def write_record(rows: dict[str, ShardRecord], path: Path = RECORD) -> None:
+def write_record(rows: dict[str, ShardRecord], scores: list[Score], path: Path = RECORD) -> None:
     draft = path.with_suffix(".tmp")
-    draft.write_text(HEAD + "".join(f"{rows[name]}\n" for name in sorted(rows)))
+    head = HEAD.format(sums="\n".join(sum_by_commit(rows)), scores="\n".join(add_up(scores)))
+    draft.write_text(head + "".join(f"{rows[name]}\n" for name in sorted(rows)))
     draft.replace(path)
+
+
+class Score(NamedTuple):
+    """What became of mutants of so many files, of one day, state of the files and draw."""
+
+    day: str
+    commit: str
+    seed: int
+    files: int
+    mutants: int
+    lived: int
+
+
+def read_scores(text: str) -> list[Score]:
+    cells = ([cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines())
+    return [Score(*row[:2], *map(int, row[2:])) for row in cells if len(row) == 6 and row[2].isdigit()]
+
+
+def keep_score(scores: list[Score], row: ShardRecord) -> list[Score]:
+    """The scores with that of one shard more; one of tests, or that did not begin, has none."""
+    if not row.name.startswith(MUTANTS) or row.failures.startswith("exit code"):
+        return scores
+    same = [each for each in scores if each[:3] == (row.day, row.commit, row.seed)]
+    drawn, lived, others = row.passed + row.failed, row.failed, [each for each in scores if each not in same]
+    for each in same:
+        drawn, lived = drawn + each.mutants, lived + each.lived
+    files = sum(each.files for each in same) + 1
+    return [*others, Score(row.day, row.commit, row.seed, files, drawn, lived)]
+
+
+def add_up(scores: list[Score]) -> Iterator[str]:
+    """The table of scores, and their sum."""
+    yield "| day | commit | seed | files | mutants | lived |"
+    yield "|---|---|---|---|---|---|"
+    yield from ("| " + " | ".join(map(str, score)) + " |" for score in scores)
+    files, mutants, lived = (sum(score[at] for score in scores) for at in (3, 4, 5))
+    yield f"| all | | | {files} | {mutants} | {lived} |"
+
+
+def sum_by_commit(rows: dict[str, ShardRecord]) -> Iterator[str]:
+    """The table of what parts of several days add up to: of which state of the files each speaks."""
+    yield "| commit | days | files of tests | failed | files of mutants | mutants | lived |"
+    yield "|---|---|---|---|---|---|---|"
+    last = {row.commit: row.day for row in sorted(rows.values(), key=lambda row: row.day)}
+    commits = sorted(last, key=lambda commit: (last[commit], commit))
+    for commit in [*commits, *["all"] * (len(commits) > 1)]:
+        these = [row for row in rows.values() if commit in (row.commit, "all")]
+        mutants = [row for row in these if row.name.startswith(MUTANTS)]
+        tests, days = [row for row in these if row not in mutants], sorted({row.day for row in these})
+        begun = [row for row in mutants if not row.failures.startswith("exit code")]
+        lived = sum(row.failed for row in begun)
+        failed = sum(row.failed for row in these) - lived
+        tried = lived + sum(row.passed for row in begun)
+        when = " to ".join(dict.fromkeys((days[0], days[-1])))
+        cells = (commit, when, len(tests), failed, len(mutants), tried, lived)
+        yield "| " + " | ".join(map(str, cells)) + " |"
 
 
 def shard_names() -> Iterator[str]:
@@ -156,7 +220,7 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="only name what is left")
     given = parser.parse_args()
-    rows = read_record(RECORD.read_text())
+    rows, scores = read_record(RECORD.read_text()), read_scores(RECORD.read_text())
     names = list(shard_names())
     rows = {name: row for name, row in rows.items() if name in names}
     end = time.monotonic() + 60 * given.minutes
@@ -167,7 +231,8 @@ def main() -> int:
         if time.monotonic() > end:
             break
         rows[name] = run_shard(name, given.seed)
-        write_record(rows)
+        scores = keep_score(scores, rows[name])
+        write_record(rows, scores)
         print(rows[name], flush=True)
     return int(any(row.failed for row in rows.values()))
 

@@ -72,11 +72,38 @@ def test_the_version_is_semantic_and_stands_in_one_place():
 def test_public_ci_has_both_ends_of_what_the_project_says_it_runs_on():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
-    ends = [(each["python"], each["resolution"]) for each in jobs["suite"]["strategy"]["matrix"]["include"]]
+    legs = jobs["suite"]["strategy"]["matrix"]["include"]
     named = [line.split(":: ")[-1] for line in project["classifiers"] if ":: Python :: 3." in line]
-    assert ends == [(named[0], "lowest-direct"), (named[-1], "highest")]
+    assert [each["resolution"] for each in legs] == ["lowest-direct"] + ["highest"] * (len(legs) - 1)
     assert project["requires-python"] == f">={named[0]}"
+    # A newer one is tried before it is named.
+    assert [each["python"] for each in legs][: len(named)] == named
     assert {"run": ".ci/run"} in jobs["run"]["steps"]
+
+
+def test_public_ci_has_every_kernel_and_what_other_tests_skip_without():
+    legs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["suite"]
+    assert {each["kernels"] for each in legs["strategy"]["matrix"]["include"]} == {"vector", "portable"}
+    asked = {extra for each in legs["strategy"]["matrix"]["include"] for extra in each["extras"].split(",")}
+    assert asked == {"test", "nvflare", "dask"}
+    assert {"SECFC_KERNELS": "${{ matrix.kernels }}"} in [each.get("env") for each in legs["steps"]]
+
+
+def faults_of_tag(tag, headings):
+    """What is wrong with releasing this state under a tag: it is the version, and what changed says so."""
+    if tag != f"v{secfc.__version__}":
+        yield f"the tag {tag} is not v{secfc.__version__}, which secfc.__version__ says"
+    if headings[:1] != [secfc.__version__]:
+        yield f"what changed stands under {headings[0]}"
+
+
+def test_a_tag_is_the_version_and_what_changed_stands_under_it():
+    headings = re.findall("^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    listed = ["git", "tag", "--points-at", "HEAD", "--list", "v[0-9]*"]
+    tags = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    assert not [fault for tag in tags for fault in faults_of_tag(tag, headings)]
+    assert len([*faults_of_tag("v99.0.0", ["Unreleased"])]) == 2
+    assert not [*faults_of_tag(f"v{secfc.__version__}", [secfc.__version__])]
 
 
 def test_the_paper_cites_what_its_bibliography_has_and_names_no_author_for_the_owner():

@@ -81,15 +81,37 @@ def row(name, day="2026-11-01", commit="abcdef0", failed=0):
 def test_what_was_recorded_is_not_run_again_and_the_oldest_is_run_first(tmp_path):
     rows = {r.name: r for r in (row("a"), row("b", "2026-11-03", "old"), row("c", "2026-11-02", "old", 1))}
     page = tmp_path / "nightly.md"
-    write_record(rows, page)
+    write_record(rows, [], page)
     assert read_record(page.read_text()) == rows
     due = ["d", "c", "b"]
     assert due_shards(["a", "b", "c", "d"], rows, lambda commit: commit != "old", []) == due
     assert due_shards(["a", "b", "c", "d"], rows, lambda commit: commit != "old", ["c"]) == ["c"]
 
 
-def test_the_record_that_is_kept_is_of_shards_that_there_are():
-    names, rows = set(night.shard_names()), read_record(night.RECORD.read_text())
+def test_parts_of_several_days_add_up_by_the_files_that_they_were_of():
+    lives = ShardRecord("mutants of x.py", "2026-11-02", "old", 7, 4, 0, 1, 33, "x.py:12: a -> b")
+    ended = ShardRecord("mutants of y.py", "2026-11-02", "old", 7, 0, 0, 1, 33, "exit code 1")
+    rows = [row("a"), row("b", "2026-11-03", "old", 2), row("c", "2026-11-01", "old"), lives, ended]
+    _, _, *sums = night.sum_by_commit({each.name: each for each in rows})
+    assert sums == [
+        "| abcdef0 | 2026-11-01 | 1 | 0 | 0 | 0 | 0 |",
+        "| old | 2026-11-01 to 2026-11-03 | 2 | 3 | 2 | 5 | 1 |",
+        "| all | 2026-11-01 to 2026-11-03 | 3 | 3 | 2 | 5 | 1 |",
+    ]
+    kept = [night.Score("2026-11-01", "older", 6, 3, 30, 2)]
+    for each in (*rows, lives):  # which ran a second time, by the same files
+        kept = night.keep_score(kept, each)
+    assert kept[1:] == [night.Score("2026-11-02", "old", 7, 2, 10, 2)]
+    *_, last = table = [*night.add_up(kept)]
+    assert night.read_scores("\n".join(table)) == kept
+    assert last == "| all | | | 5 | 40 | 4 |"
+
+
+def test_the_record_that_is_kept_is_of_shards_that_there_are(tmp_path):
+    text, names = night.RECORD.read_text(), set(night.shard_names())
+    rows = read_record(text)
+    write_record(rows, night.read_scores(text), tmp_path / "nightly.md")
+    assert (tmp_path / "nightly.md").read_text() == text
     assert {"tests/test_nightly.py", "mutants of field/code/masking.py"} <= names
     assert rows
     assert rows.keys() <= names

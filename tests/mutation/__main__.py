@@ -93,6 +93,7 @@ TARGETS = {
     "secfc/disclosure/checked/parts.py": ["tests/secfc/disclosure/checked/test_checked_words.py"],
     "secfc/coded_kmeans/query_order.py": ["tests/secfc/active/test_a3_questions.py"],
     "secfc/privacy/accountant.py": ["tests/secfc/privacy/test_accounting.py"],
+    "secfc/privacy/ledger.py": ["tests/secfc/privacy/test_accounting.py"],
     "secfc/privacy/mechanisms.py": ["tests/secfc/privacy/test_mechanisms.py"],
     "secfc/privacy/events.py": [
         "tests/secfc/privacy/test_accounting.py",

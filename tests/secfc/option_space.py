@@ -237,6 +237,7 @@ WITH: dict[tuple[str, str, str], dict[str, Any]] = {
     ("Distances", "colluding", "other"): {"dealt": True},
     ("FedDPKMeans", "neighbors", "other"): {"rows_per_client": 3},
     ("FedDPKMeans", "start", "other"): {"bound": 12.0},
+    ("Scaled", "told", "False"): {"scaling": secfc.Standardize()},
     ("Standardize", "outside", "'refuse'"): {"limit": 10.0},
     ("Standardize", "outside", "'missing'"): {"missing": "mean"},
 }
