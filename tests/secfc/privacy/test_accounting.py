@@ -36,6 +36,7 @@ from secfc.privacy.accountant import (
     rdp_epsilon,
 )
 from secfc.privacy.events import _ripple
+from secfc.privacy.ledger import Promise
 
 DELTA = 1e-6
 EVENTS = [
@@ -383,6 +384,14 @@ def test_a_ledger_grows_and_never_changes():
 def test_ledgers_for_different_neighbors_are_not_added_up():
     with pytest.raises(PrivacyError, match="do not add up"):
         Ledger(Neighbors("replace")).join(Ledger(Neighbors("add/remove")))
+
+
+@pytest.mark.parametrize(("unit", "most"), [("client", 4), ("data point", 1024), ("person", 1024)])
+def test_a_promise_says_where_its_delta_lets_one_unit_be_published(unit, most):
+    """Of four clients with 1,024 points: one above the number of units, and at it none."""
+    neighbors = Neighbors("replace", unit)
+    assert Promise(Budget(1, 1 / most), neighbors).wide(4, 1024) is None
+    assert f"for {most} {neighbors.level}s" in Promise(Budget(1, 1.01 / most), neighbors).wide(4, 1024)
 
 
 def test_a_release_to_nobody_is_a_mistake():
