@@ -498,6 +498,12 @@ total_epsilon = 4
 """
 
 
+@pytest.mark.parametrize(("letters", "shown"), [(58, "'" + 58 * "x" + "'"), (59, "'" + 56 * "x" + "...")])
+def test_an_error_shows_sixty_letters_of_a_value_at_most(letters, shown):
+    with pytest.raises(InputError, match=f"^run.toml: k = {re.escape(shown)}: a whole number"):
+        TomlTable({"k": letters * "x"}, "run.toml").get("k", int)
+
+
 def test_a_site_file_reads_and_an_unknown_key_refuses_to_start(tmp_path):
     path = tmp_path / "site.toml"
     path.write_text(SITE)
