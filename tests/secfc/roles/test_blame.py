@@ -118,6 +118,38 @@ def test_a_decision_that_is_made_elsewhere_is_noticed(source):
         [row_of(kind) for kind, _ in doubts_in(source)]
 
 
+# Of unions of IDs `psu` decides, by the rules of the table: what is missing, or contradicts something else,
+# is suspicion; proof is what no honest client sends whatever the relay did, by its form or place, or by a
+# proof that fails.
+UNION_PROOFS = {
+    "a key packet has the wrong size": "KeyPacket",
+    "a block for {sheet.label!r} has the wrong size": "ShareBlock",
+    "a block for {sheet.label!r} is not canonical": "ShareBlock",
+    "a question for tags is not that of a quota of {plan.quota} IDs": "Blinded",
+    "a second question for tags comes in the place of one": "Blinded",
+    "a question for tags is malformed: {error}": "Blinded",
+    "an answer to a question for tags is wrong: {why}": "Evaluated",
+    "a key of tags is no element of the group": "EvaluationKey",
+}
+
+
+def proofs_of_unions(source):
+    """What a file says of the proofs by which it ends a union."""
+    ended = (node for node in nodes(source) if isinstance(node, ast.Call))
+    for node in ended:
+        named = getattr(node.func, "id", "") == "UnionAborted"
+        if named and any(word.arg == "proof" for word in node.keywords):
+            yield ast.unparse(node.args[0]).removeprefix("f").strip("'\"")
+
+
+def test_what_is_proof_in_a_union_is_what_no_honest_client_sends():
+    found = {said for source in SOURCES.values() for said in proofs_of_unions(source)}
+    assert found == {*UNION_PROOFS}
+    assert all(find_row(kind).absence is Absence.ENDS for kind in UNION_PROOFS.values())
+    lost = "raise UnionAborted('a block is missing', (sender,), proof=True)"
+    assert [*proofs_of_unions(lost)] == ["a block is missing"]
+
+
 def test_suspects_stand_in_the_order_of_the_row_once_each():
     found = suspect_parties("CodedSum", "shares lie", dealers=iter("bca"), tellers=("c", "d"))
     assert found.parties == ("c", "d", "b", "a")
