@@ -148,6 +148,17 @@ BY_ROWS, BY_FEATURES = (permute_rows, double_points), (negate_points, permute_fe
 WITHOUT = dict.fromkeys(STARTS, BY_ROWS) | {"splitting": BY_FEATURES, "given": ()}
 
 
+def laws_in_turn(place):
+    """By day: where the run of a policy, by its place, starts from, and two laws that are held."""
+    start = "random-points" if place % 4 == 1 else "given"
+    allowed = [law for law in LAWS if law not in WITHOUT[start]]
+    return start, [allowed[(4 * place + i) % len(allowed)] for i in range(2)]
+
+
+def test_every_law_is_held_by_day():
+    assert {law for place in range(len(POLICIES)) for law in laws_in_turn(place)[1]} == {*LAWS}
+
+
 # By day two laws a policy, every other over few different values; all laws, from all starts, by night.
 CASES = [(name, 0 if i % 2 else 3) for i, name in enumerate(POLICIES)]
 
@@ -159,13 +170,13 @@ def test_labels_are_as_the_law_says(policy, kinds):
     place, held = list(POLICIES).index(policy), 0
     for trial in range(short(1, nightly=5)):
         rng = np.random.default_rng([place, kinds, trial])
-        for start in short(["random-points" if place % 4 == 1 else "given"], nightly=WITHOUT):
+        for start in short(laws_in_turn(place)[:1], nightly=WITHOUT):
             case = draw_case(rng, policy, start, int(rng.integers(1, kinds + 1)) if kinds else 0)
             if not case.possible:
                 continue
             result, labels = case.run()
             allowed = [law for law in LAWS if law not in WITHOUT[start]]
-            for law in short([allowed[(2 * place + i) % len(allowed)] for i in range(2)], nightly=allowed):
+            for law in short(laws_in_turn(place)[1], nightly=allowed):
                 other, factor = law(case, rng)
                 found, theirs = other.run()
                 where = (law.__name__, start, trial)
