@@ -314,7 +314,10 @@ class Joined:
     Notes
     -----
     Labels tell an owner of the columns of others, and most where its own have no clusters: two clusters on
-    columns of noise and one binary column are that column.  An owner can choose its columns so.
+    columns of noise and one binary column are that column.  An owner can choose its columns so, and with
+    three clusters an ordinary column of yes and no tells the other's of all who are no.  Labels are not
+    withheld where they explain much of a column: that would stop honest runs, and not this
+    (`benchmarks/explained.py`).
 
     Examples
     --------

@@ -411,8 +411,8 @@ def leakage_to_server(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
 
 
 AIMED = (
-    "owners that choose their own for it read whether a column is high or low, of all people or of half of "
-    "them"
+    "owners that choose their own for it read whether a column is high or low, of all people; an ordinary "
+    "column of yes and no may tell it of most"
 )
 
 

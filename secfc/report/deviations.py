@@ -360,10 +360,10 @@ TABLE = (
     DeviationRow(
         "an owner that chooses its columns, or deals other rows than it found, so that labels tell "
         "columns of another, `Joined()`", "the result",
-        "**a column of few values: of all people by columns of noise, of half of them by columns that labels "
-        "hardly show it in** (a third of its variance)",
-        "nothing: labels follow from all columns; they are told to owners alone by default", "unnoticed",
-        "joined",
+        "**a column of few values: of all people by columns of noise; with three clusters or more, by an "
+        "ordinary column of yes and no, of all who are no there**; of half by columns that hide it in labels",
+        "nothing, nor would a bound on what labels explain; they are told to owners alone by default",
+        "unnoticed", "joined", (f"{JOINED}::test_what_labels_tell_one_owner_of_the_column_of_another",),
     ),
     DeviationRow(
         "an owner that claims people whom it lacks, `Joined()`", "columns of these people",

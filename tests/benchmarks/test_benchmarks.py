@@ -30,6 +30,7 @@ SCRIPTS = {
     "shared": ["--quick"],
     "pairs": ["--quick"],
     "columns": ["--quick"],
+    "explained": ["--quick"],
     "crowd": [
         "--sums",
         "40",
@@ -91,7 +92,7 @@ def test_rows_name_their_circumstances_and_hold_plain_values(written, script):
 
 
 @pytest.mark.parametrize(
-    "script", sorted(SCRIPTS.keys() - {"elbow", "rounded", "scaling", "shared"})
+    "script", sorted(SCRIPTS.keys() - {"elbow", "explained", "rounded", "scaling", "shared"})
 )  # these time nothing, or not in all rows
 def test_times_are_positive(written, script):
     for row in rows_of(written[0], script):

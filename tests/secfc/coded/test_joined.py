@@ -561,28 +561,34 @@ def test_labels_of_joined_columns_are_told_to_owners_alone_by_default():
     assert asked <= set(federation.names[:2])
 
 
-@pytest.mark.parametrize("aimed", [False, True])
-def test_what_labels_tell_one_owner_of_the_column_of_another(aimed):
+@pytest.mark.parametrize("columns", ["noise", "aimed", "yes and no"])
+def test_what_labels_tell_one_owner_of_the_column_of_another(columns):
     """Columns of noise make two clusters that are another's binary column.  Columns that are aimed read half
-    of all people, though labels then explain a third of that column: its share in them bounds little."""
+    of all people, though labels then explain a third of that column; with three clusters an ordinary column
+    of yes and no reads all who are no: no bound on the share that labels explain stops these."""
     rng, m = np.random.default_rng(0), 400
     secret = rng.random(m) < 0.5
     column = (secret - secret.mean()) / secret.std()
     mine, read = rng.normal(size=(m, 4)), np.ones(m, bool)
-    if aimed:  # a tenth is known, two fifths stand aside at random, and between both stands who is read
+    if columns == "yes and no":
+        read = rng.permutation(m) >= m / 7
+        mine = (read[:, None] - read.mean()) / read.std()
+    if (
+        columns == "aimed"
+    ):  # a tenth is known, two fifths stand aside at random, and between both stands who is read
         known, read = np.arange(m) < m // 10, np.arange(m) >= m // 2
         side = np.where(known, 2.0 * secret - 1, np.where(rng.permutation(m) % 2 == 0, 1.0, -1.0))
         mine = np.where(read, 0, 2 * side)[:, None]
     names = [tuple(f"a{i}" for i in range(mine.shape[1])), ("secret",), ("constant",)]
     parts = [mine, column[:, None], np.zeros((m, 1))]
     federation = secfc.Federation.from_arrays(parts, features=names)
-    way = secfc.SecFC(2, 1, membership=Joined(align="given"))
+    k, least, most = {"noise": (2, 0.8, 1), "aimed": (2, 0, 0.5), "yes and no": (3, 0.8, 0.9)}[columns]
+    way = secfc.SecFC(k, 1, membership=Joined(align="given"))
     labels = secfc.fit(way, federation, seed=0).labels[0]
-    means = np.array([column[labels == label].mean() for label in (0, 1)])
-    explained = float((means[labels] ** 2).mean())
-    hits = (labels == secret)[read].mean()
-    assert max(hits, 1 - hits) == (1.0 if aimed else pytest.approx(1.0, abs=0.1))
-    assert explained < 0.5 if aimed else explained > 0.8
+    means = np.array([column[labels == label].mean() for label in range(k)])
+    hits = ((means > 0)[labels] == secret)[read].mean()
+    assert hits == (pytest.approx(1.0, abs=0.1) if columns == "noise" else 1.0)
+    assert least <= float((means[labels] ** 2).mean()) <= most
 
 
 def test_an_owner_that_claims_people_is_told_their_labels():
