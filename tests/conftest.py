@@ -35,6 +35,10 @@ def pytest_configure(config):
         # Of the wall clock, and the first test of a process compiles kernels: on a busy machine ten minutes.
         config.option.timeout = 3600
     config.addinivalue_line("filterwarnings", "ignore::numba.NumbaPerformanceWarning")
+    # Processes that tests start elsewhere would run the installed package, and compile its kernels once more.
+    first, *others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if first != str(ROOT):
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [first, *others])])
     if not hasattr(config, "workerinput"):
         kernels_at_hand.take_installed()
 

@@ -1,5 +1,7 @@
 """Compiled kernels are taken from an installed package only where its source is the same."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.kernels_at_hand import take
@@ -23,3 +25,9 @@ def test_only_kernels_of_equal_files_are_taken_and_none_is_overwritten(tmp_path:
         "own.f-3.py311.nbi": "ours",
     }
     assert take(here, there) == 0
+
+
+def test_processes_that_tests_start_elsewhere_run_the_checkout(tmp_path: Path) -> None:
+    line = [sys.executable, "-c", "import secfc; print(secfc.__file__)"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()).parents[1] == Path(__file__).parents[1]
