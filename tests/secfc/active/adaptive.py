@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import secfc
-from field import SystemCoins
+from field import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.disclosure.decoded.replies import DistanceVerification
 from secfc.errors import SuspectedParties
@@ -57,11 +57,11 @@ class Stage:
                 return done.value
 
         roles = {
-            party.name: self.way.client(self.plan, party, coins=SystemCoins())
+            party.name: self.way.client(self.plan, party, coins=SeededCoins(5, party.name))
             for party in self.federation.parties
         }
         roles = {name: listening(role) for name, role in (roles | {me: deviate(roles[me])}).items()}
-        roles[SERVER] = self.way.server(self.plan, rng=np.random.default_rng(0), coins=SystemCoins())
+        roles[SERVER] = self.way.server(self.plan, rng=np.random.default_rng(0), coins=SeededCoins(5, SERVER))
         try:
             self.results = simulate(roles).results
             assert len(self.results) == len(roles)

@@ -62,8 +62,8 @@ def divided_with_two_versions(monkeypatch, opening, bit):
 def test_members_vouch_for_what_they_dealt_once_they_agree_on_words(monkeypatch):
     """Quotients do not wait for the check of words; digests of their shares do, which tell two alike."""
     same = []
-    # Three of four times they hold the same, so forty times do not fail once in 50,000.
-    while len(same) < short(1, nightly=40) or (len({*same}) < 2 and len(same) < 40):
+    # Three of four times they hold the same, so sixty times do not fail once in 10**7.
+    while len(same) < short(1, nightly=60) or (len({*same}) < 2 and len(same) < 60):
         with monkeypatch.context() as patch:
             found, vouched = divided_with_two_versions(patch, 2, len(same))
         assert not vouched

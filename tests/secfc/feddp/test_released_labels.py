@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import secfc
+from field import SeededCoins
 from secfc.errors import FaultyClient, InputError
 from secfc.feddp.auditing import audit_run, without_row
 from secfc.feddp.messages import NoisyLabels
@@ -26,7 +27,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def result(data):
-    return secfc.fit(WAY, data, keep_bodies=True)
+    return secfc.fit(WAY, data, keep_bodies=True, coins=lambda party: SeededCoins(1, party))
 
 
 def test_labels_are_released_beside_centers_for_the_sum_of_both_budgets(data, result):
