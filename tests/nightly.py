@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any, TypeVar
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from hypothesis import settings
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -30,9 +32,27 @@ def in_turns(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     return [*(pair for at, pair in pairs if not at % 2), *by_night(*(pair for at, pair in pairs if at % 2))]
 
 
+def covering(*axes: Iterable[Any]) -> list[Any]:
+    """All combinations of values that `pytest.mark.parametrize` varies: by day as few as hold each value."""
+    listed = [list(axis) for axis in axes]
+    day = {tuple(i % len(axis) for axis in listed) for i in range(max(map(len, listed)))}
+    places = list(product(*(range(len(axis)) for axis in listed)))
+    cases = {at: tuple(axis[i] for axis, i in zip(listed, at, strict=True)) for at in places}
+    rest = by_night(*(cases[at] for at in places if at not in day))
+    return [*(cases[at] for at in places if at in day), *rest]
+
+
+def every(step: int, cases: Iterable[Any]) -> list[Any]:
+    """Cases of `pytest.mark.parametrize`, of which the short suite takes one in so many."""
+    listed = list(cases)
+    return [*listed[::step], *by_night(*(case for at, case in enumerate(listed) if at % step))]
+
+
 def by_night(*cases: Any) -> list[Any]:
     """Cases of `pytest.mark.parametrize` that the short suite skips; several values of one are a tuple."""
     return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly)
+        pytest.param(*case.values, marks=[*case.marks, pytest.mark.nightly], id=case.id)
+        if isinstance(case, ParameterSet)
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly)
         for case in cases
     ]

@@ -26,6 +26,7 @@ from secfc.privacy import Budget
 from secfc.roles.exchange import SERVER
 from secfc.roles.messages import FinalResult
 from tests.browser import CHROMIUM, FAULTS, Browser, complaints, served
+from tests.nightly import every
 from tests.test_readme import PAGES
 
 ROOT = Path(__file__).parent.parent
@@ -48,7 +49,7 @@ def test_what_joined_columns_say_before_a_run_is_what_the_run_shows(code):
     assert ("of other points no label" in clients[0]) == (code == "OwnLabels()") == (len(result.history) == 0)
 
 
-@pytest.mark.parametrize("code", POLICIES)
+@pytest.mark.parametrize("code", every(2, POLICIES))
 def test_what_a_policy_says_before_a_run_is_what_the_run_shows(code):
     policy, data = POLICIES[code], federation()
     server, clients = said(policy)

@@ -1,6 +1,7 @@
 """The short suite ends soon where a property fails, and the same way every time."""
 
 import tomllib
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests import night
 from tests.mutation.__main__ import KNOWN, TARGETS, explains, importing_tests, mutated_files
 from tests.mutation.mutants import mutants
 from tests.night import ShardRecord, due_shards, read_record, summarize, write_record
-from tests.nightly import NIGHTLY
+from tests.nightly import NIGHTLY, by_night, covering, every
 
 
 def examples_of_failure(profile):
@@ -36,6 +37,28 @@ def test_a_failing_example_is_reproduced_and_shrunk_only_on_request():
     assert len(set(failing)) == 1
     assert examples_of_failure("ci") == first
     assert examples_of_failure("shrink")[-1] == 101 < failing[0]
+
+
+def split_cases(cases):
+    """Values of cases that the short suite takes, and of those left to nights."""
+    night = [case.values for case in cases if hasattr(case, "marks")]
+    assert all({mark.name for mark in c.marks} == {"nightly"} for c in cases if hasattr(c, "marks"))
+    return [case for case in cases if not hasattr(case, "marks")], night
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 3), (2, 3, 4), (5, 1)])
+def test_by_day_each_value_is_covered_and_nights_take_all_that_is_left(sizes):
+    day, night = split_cases(covering(*map(range, sizes)))
+    assert sorted([*day, *night]) == sorted(product(*map(range, sizes)))
+    assert [{*values} for values in zip(*day, strict=True)] == [{*range(size)} for size in sizes]
+    assert len(day) == max(sizes)
+
+
+def test_one_in_so_many_runs_by_day_and_what_nights_have_stays_there():
+    cases = every(2, ["a", "b", ("c", "d"), *by_night(("e", "f"), "g")])
+    day, night = split_cases(cases)
+    assert day == ["a", ("c", "d")]
+    assert sorted(night) == [("b",), ("e", "f"), ("g",)]
 
 
 def test_a_matrix_product_takes_one_thread_by_day():

@@ -22,7 +22,10 @@ def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-SLOW = [f"docs/gallery/{page}.md" for page in ("bytes", "epsilon", "leak")]
+SLOW = [
+    f"docs/{page}.md"
+    for page in ("gallery/bytes", "gallery/epsilon", "gallery/leak", "tutorials/07_be_the_attacker")
+]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from field.code.reply_check import (
 from field.code.rows import ClusterSums, coded_rows
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from field.secrets.coins import SeededCoins
-from tests.nightly import short
+from tests.nightly import by_night, covering, short
 
 BASIS = Basis(LANE_PRIMES[:2])
 KINDS = (
@@ -336,8 +336,7 @@ MISSED = {"points": 9 + 1, "margins": 1, "centers": 9 + 1 + 3, "moved": 3 + 1 + 
 )
 
 
-@pytest.mark.parametrize("p", [13, 10007])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("p", "kind"), covering([13, 10007], KINDS))
 def test_what_no_coins_find_is_one_dimension_a_row(kind, p):
     code = LagrangeCode(Basis((p,)), 5, 2, 1)
     at = setting(kind, code=code, m=9, d=4)
@@ -691,7 +690,7 @@ def secrets(kind, code):
 @pytest.mark.parametrize(
     ("kind", "code"),
     [(kind, FIVE) for kind in ("points", "centers", "halves", "two halves", "planes", "sums", "pairs")]
-    + [(kind, ELEVEN) for kind in ("points", "halves", "sums", "pairs")],
+    + [("points", ELEVEN), *by_night(*((kind, ELEVEN) for kind in ("halves", "sums", "pairs")))],
 )
 def test_what_is_opened_has_one_law_whatever_the_rows_are(kind, code):
     for client in range(short(2, nightly=code.threshold(2))):

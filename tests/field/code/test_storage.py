@@ -13,6 +13,7 @@ from field.code import rows
 from field.code.rows import MEMORY, NoRoomError, Storage
 from secfc.data.inputs import build_algorithm
 from secfc.errors import InputError
+from tests.nightly import every
 
 
 @pytest.mark.parametrize("where", ["memory", "scratch"])
@@ -60,7 +61,7 @@ def test_a_disc_without_room_is_found_at_once_and_not_when_it_is_written_to(tmp_
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"disclosure": "distances"}, {"centers": "rounded"}, {"disclosure": "own-labels"}],
+    every(2, [{}, {"disclosure": "distances"}, {"centers": "rounded"}, {"disclosure": "own-labels"}]),
     ids=str,
 )
 def test_labels_are_the_same_from_scratch(tmp_path, options):

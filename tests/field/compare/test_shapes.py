@@ -20,6 +20,7 @@ from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.parameters import Network
 from tests.field.compare.committee import shared, tournament
 from tests.field.compare.test_dealt import tied
+from tests.nightly import covering
 from tests.oracles import field as reference
 
 
@@ -65,11 +66,16 @@ def seconds(counts, k, basis, m, members, network, alike):
     return (1 + more) * network.seconds(len(shape.openings), nbytes)
 
 
-@pytest.mark.parametrize("members", [2, 4])
-@pytest.mark.parametrize("k", [3, 5, 8, 9, 16, 40])
-@pytest.mark.parametrize("m", [100, 10**4, 10**6])
-@pytest.mark.parametrize("network", [Network(), Network(0.0), Network(0.2, 1e9), Network(0.001, 1e6)])
-@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize(
+    ("members", "k", "m", "network", "alike"),
+    covering(
+        [2, 4],
+        [3, 5, 8, 9, 16, 40],
+        [100, 10**4, 10**6],
+        [Network(), Network(0.0), Network(0.2, 1e9), Network(0.001, 1e6)],
+        [False, True],
+    ),
+)
 def test_no_shape_is_cheaper_than_the_one_taken(k, m, members, network, alike):
     basis, least = Basis(LANE_PRIMES[:3]), 1 if alike else 2
     taken = choose_levels(k, basis, m, members, network, alike=alike)

@@ -20,6 +20,7 @@ from field.ring.noise import (
     wide_noise,
 )
 from field.secrets.coins import SeededCoins
+from tests.nightly import covering
 from tests.oracles.field import Words
 
 ALARM = 1e-5
@@ -94,8 +95,10 @@ def test_the_two_gaussians_are_told_apart():
     assert fit(draw(rounded_gaussian, 0.5, SAMPLES), lambda x: gaussian_law(0.5, x)) < ALARM
 
 
-@pytest.mark.parametrize("bits", [20, 24, 25, 33, 40, 55])
-@pytest.mark.parametrize("sampler", [discrete_gaussian, rounded_gaussian, discrete_laplace])
+@pytest.mark.parametrize(
+    ("bits", "sampler"),
+    covering([20, 24, 25, 33, 40, 55], [discrete_gaussian, rounded_gaussian, discrete_laplace]),
+)
 def test_large_noise_has_its_shape_and_uniform_low_digits(sampler, bits):
     size = 2.0**bits + 2.0 ** (bits - 3)
     samples = draw(sampler, size, SAMPLES)

@@ -13,7 +13,7 @@ import pytest
 import secfc
 from secfc.disclosure.owner_labels.output import HiddenOwners
 from secfc.errors import SuspectedParties
-from tests.nightly import by_night, in_turns, short
+from tests.nightly import by_night, covering, short
 
 NAMES = [f"p{i:03d}" for i in range(40)]
 RNG = np.random.default_rng(0)
@@ -91,7 +91,7 @@ ASKED = "all", "one", "twice"
 
 @pytest.mark.parametrize(
     ("way", "asked"),
-    in_turns(["server", "opened counts", "two segments"], ASKED) + by_night(*product(["nobody"], ASKED)),
+    covering(["server", "opened counts", "two segments"], ASKED) + by_night(*product(["nobody"], ASKED)),
 )
 def test_it_is_refused_before_an_owner_is_told_a_label(way, asked):
     def one_more(own):

@@ -15,6 +15,7 @@ from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
 from secfc.report.leakage import curious_server
 from secfc.roles.exchange import SERVER
+from tests.nightly import every
 from tests.secfc.attacks.test_geometry import mixture
 
 
@@ -184,7 +185,7 @@ def test_noise_that_is_taken_for_data_is_no_direction():
 
 
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(consent=True), secfc.FinalLabelsOnly(consent=True)])
-@pytest.mark.parametrize(("trials", "rank"), [(1, 2), (None, 6)])
+@pytest.mark.parametrize(("trials", "rank"), every(2, [(1, 2), (None, 6)]))
 def test_distances_that_a_start_opens_are_attacked(policy, trials, rank):
     points = mixture(120, 6, 4, 20)
     result, federation, witness = witnessed(points, init=KMeansPlusPlus(trials), disclosure=policy)

@@ -9,7 +9,7 @@ import pytest
 
 import secfc
 from secfc import metrics
-from tests.nightly import by_night
+from tests.nightly import by_night, every
 from tests.small import invoke, run
 
 FILES = ("a.csv", "b.csv", "c.csv", "d.csv")
@@ -71,11 +71,11 @@ def test_standardized_files_give_the_labels_of_the_library():
 
 @pytest.mark.parametrize(
     "line",
-    [
+    every(2, [
         "--standardize robust --limit 2.5 --outside clip", "--to-range", "--standardize --algorithm lloyd",
         "--ranges age=0:120,income=0:100000,smoker=0:1", "--standardize --reveal-centers --sealed",
         "--standardize --disclosure final-labels", "--standardize --checkpoint kept",
-    ],
+    ]),
 )  # fmt: skip
 def test_every_way_is_exact_where_something_is_verified(line):
     found = asked(*line.split())

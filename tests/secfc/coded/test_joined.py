@@ -107,7 +107,7 @@ def algorithm(k=3, policy=None, **more):
     return secfc.SecFC(k=k, membership=Joined(), disclosure=policy or secfc.OwnLabels(), **settings)
 
 
-@pytest.mark.parametrize("trial", range(short(14, nightly=200)))
+@pytest.mark.parametrize("trial", range(short(7, nightly=200)))
 def test_labels_equal_lloyd_on_the_joined_table(trial):
     rng, blocks, policy = np.random.default_rng(trial), 2 + trial % 4, POLICIES[trial % len(POLICIES)]
     k, d = int(rng.integers(2, 5)), int(rng.integers(blocks, 10))
@@ -137,7 +137,7 @@ def test_labels_equal_lloyd_on_the_joined_table(trial):
 OPENED = [policy for policy in POLICIES if policy.capabilities.exposes not in ("sizes", "steps")]
 
 
-@pytest.mark.parametrize("trial", range(short(6, nightly=60)))
+@pytest.mark.parametrize("trial", range(short(3, nightly=60)))
 def test_labels_equal_lloyd_on_the_joined_table_where_people_are_divided_too(trial):
     policy, blocks = OPENED[trial % len(OPENED)], 2 + trial % 3
     whole, people = owners(blocks, d=2 + blocks + trial % 4, m=50, seed=trial)

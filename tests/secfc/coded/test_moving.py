@@ -26,7 +26,7 @@ from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.transport.wire import over_wire
 from tests import small
-from tests.nightly import by_night, trials
+from tests.nightly import by_night, covering, short, trials
 from tests.secfc.queries import altered, query
 from tests.small import cluster, same_runs
 
@@ -85,10 +85,11 @@ def test_labels_are_those_of_plaintext(shape, k, d, seed, deals, centers):
 def test_all_that_a_run_may_have_goes_along(centers):
     data, new = federation(n=7), federation(n=7, m=30, seed=1)
     ways = (
+        {"n_init": 2, "scale": 64.0, "t": 2}, {"k": Elbow(6), "init": Bisecting()}, {"workers": 4},
         {"n_init": 3}, {"init": Bisecting()}, {"init": RandomPoints()}, {"reveal_centers": True},
-        {"k": Elbow(6), "init": Bisecting()}, {"workers": 4}, {"scale": 64.0, "t": 2},
+        {"scale": 64.0, "t": 2},
     )  # fmt: skip
-    for more in ways:
+    for more in short(ways[:3], nightly=ways):
         shared = {name: more[name] for name in more if name not in ("workers", "t", "reveal_centers")}
         ours, theirs = run_moved(data, centers=centers, **more), plain(data, centers=centers, **shared)
         assert same_runs(ours, theirs)
@@ -100,12 +101,17 @@ def test_all_that_a_run_may_have_goes_along(centers):
             assert all((a == b).all() for a, b in pairs)
 
 
-def test_bytes_seals_and_hidden_membership_change_nothing():
+def test_bytes_and_seals_change_nothing():
     data = federation(m=90)
     bare, theirs = run_moved(data), plain(data)
     assert same_runs(bare, theirs)
     assert same_runs(run_moved(data, faults=over_wire()), theirs)
     assert same_runs(run_moved(data, sealed=True), theirs)
+
+
+@pytest.mark.nightly
+def test_hidden_membership_changes_nothing():
+    data = federation(m=90)
     union = [
         secfc.fit(
             secfc.SecFC(4, threshold=1, init=RandomLabels(),
@@ -170,7 +176,7 @@ def test_few_points_a_fast_network_and_many_that_move_are_asked_at_once():
 
 
 def test_a_step_in_which_few_points_move_sends_much_less():
-    data = federation(m=6400, d=2, seed=3)
+    data = federation(m=short(1600, nightly=6400), d=2, seed=3)
     totals = []
     for network in (SLOW, Network(latency=10.0)):
         result = run_moved(data, k=8, network=network, centers="rounded", max_iter=40)
@@ -193,9 +199,13 @@ def test_without_a_dealer_most_of_a_step_is_spared():
 # --- silence, lies -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["CompareOwnQuery", "CompareMovedQuery"])
-@pytest.mark.parametrize("lost", ["MaskedDistances", "MaskedBits", "LabelShare"])
-@pytest.mark.parametrize("centers", ["exact", "rounded"])
+@pytest.mark.parametrize(
+    ("centers", "lost", "kind"),
+    covering(
+        ["exact", "rounded"], ["MaskedDistances", "MaskedBits", "LabelShare"],
+        ["CompareMovedQuery", "CompareOwnQuery"],
+    ),
+)  # fmt: skip
 def test_members_and_responders_that_fall_silent_change_no_label(kind, lost, centers):
     data, state = federation(n=6), {"on": False, "gone": False}
 
@@ -272,7 +282,7 @@ def test_messages_refuse_what_no_server_would_ask(change, rule):
         query("CompareOwnQuery", 0, 2, np.array([0, -1], np.int8), some, some)
 
 
-@pytest.mark.parametrize("init", [RandomLabels(), Bisecting()])
+@pytest.mark.parametrize("init", [RandomLabels(), *by_night(Bisecting())])
 def test_a_client_that_missed_a_question_follows_again(init):
     # It did not hear the second question of a step, so it takes what moved from the next one.
     data, seen = federation(n=6), []

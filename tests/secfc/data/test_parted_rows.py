@@ -13,6 +13,7 @@ from secfc.data import resolution
 from secfc.data.parted_rows import PartedRows
 from secfc.data.sources import ParquetRows
 from secfc.federated import model, parts
+from tests.nightly import covering
 from tests.secfc.federated.test_course import blobs
 
 POINTS = np.array_split(blobs(900, 3, 4, 1)[0], 3)
@@ -60,8 +61,9 @@ def first_row(rows, wanted):
     return rows._parts.run_one(0, lambda part: part[:1])
 
 
-@pytest.mark.parametrize("few", [1, model.FEW_VALUES])
-@pytest.mark.parametrize("values", [{}, {"n_init": 2}, {"k": "auto"}, {"floor": 5}])
+@pytest.mark.parametrize(
+    ("few", "values"), covering([1, model.FEW_VALUES], [{}, {"n_init": 2}, {"k": "auto"}, {"floor": 5}])
+)
 def test_rows_in_parts_have_the_labels_of_those_in_memory_and_stay_there(monkeypatch, values, few):
     way = FederatedLloyd(**{"k": 4, "coarse": "allow", **values})
     expected = secfc.fit(way, secfc.Federation.from_arrays(POINTS), seed=3)

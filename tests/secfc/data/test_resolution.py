@@ -23,7 +23,7 @@ from tests.small import run
 NAMES = ("age", "weight", "education", "gain", "hours")
 
 
-def census(m=900, seed=0, wide=True):
+def census(m=300, seed=0, wide=True):
     """Rows as of a census: ages, weights of a hundred thousand and more, years, sparse gains, hours."""
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, 3, m)
@@ -196,7 +196,7 @@ def test_a_difference_is_counted_and_ties_are_said():
 
 
 def test_equal_to_floating_point_where_the_scale_is_fine_and_not_where_it_is_not():
-    points = census()
+    points = census(900)
     results = {}
     for scale in (1.0, 2.0**-12):
         result = secfc.fit(coarse_fit(scale=scale, coarse="allow"), split(points), seed=2)
@@ -229,13 +229,13 @@ def test_the_shell_refuses_warns_and_says_how_far_labels_are_those_of_ordinary_k
     assert "rounding loses much of the data: the spread of 5 of 5 features" in shown
     found = json.loads(Path("secfc-report.json").read_text())
     equal = found["unrounded"]["equal"]
-    assert equal < 900
-    assert f"equal those of ordinary k-means from the same start at {equal} of 900 points" in shown
+    assert equal < 300
+    assert f"equal those of ordinary k-means from the same start at {equal} of 300 points" in shown
     assert "Rounding to integers made the difference" in shown
     assert found["steps_in_spread"]["'education'"] < LEAST
     assert any("rounding loses" in note for note in found["notes"])
     fine = run(*files, "-k", "3", "--disclosure", "distances", "--scale", "16", "--force")
-    assert "at 900 of 900 points." in " ".join(fine.stdout.split())
+    assert "at 300 of 300 points." in " ".join(fine.stdout.split())
     assert "rounding loses" not in fine.stdout
 
 
@@ -291,7 +291,7 @@ def test_steps_for_which_masks_would_be_gigabytes_are_refused_with_a_remedy():
 def test_clients_that_observe_all_features_are_warned_of_rounding_once():
     rng = np.random.default_rng(0)
     points = np.column_stack([rng.normal(size=900) * 1e-4, rng.normal(size=900) * 1000])
-    federation = secfc.Federation.from_arrays(np.array_split(points, 30))
+    federation = secfc.Federation.from_arrays(np.array_split(points, 6))
     with pytest.warns(secfc.Caution, match="rounding loses much of the data") as told:
         secfc.fit(secfc.FederatedLloyd(3, coarse="warn"), federation, seed=1)
     assert len(told) == 1

@@ -40,6 +40,7 @@ def ended(tmp_path_factory, nursery):
         yield made
 
 
+@pytest.mark.nightly
 def test_too_few_rows_of_all_together_are_refused_before_a_share_and_cost_nothing(tmp_path, nursery):
     with sites(tmp_path, ROWS, k=3, options=OPTIONS, nursery=nursery) as made:
         made.write_site("site-0", named=False, floors="fewest_rows = 52")

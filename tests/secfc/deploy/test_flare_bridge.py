@@ -75,6 +75,7 @@ def test_a_run_over_bridges_is_that_of_the_simulation(late):
     assert equal(asyncio.run(converse()), simulate(roles_of(algorithm, FED)).results)
 
 
+@pytest.mark.nightly
 def test_calls_that_fail_and_connections_that_break_cost_nothing_but_time():
     algorithm = secfc.SecFC(k=3, threshold=1, max_iter=2)
     coins = random.Random(1)

@@ -22,7 +22,7 @@ from secfc.pipeline import seal_roles
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate
-from tests.nightly import short
+from tests.nightly import every, short
 from tests.secfc.transport.test_wire import roles_of
 
 FED = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(4).normal(size=(40, 3)), 5))
@@ -81,7 +81,7 @@ def test_sealed_runs_over_a_hub_are_those_of_the_simulation(name):
     assert middle.counters.forwarded > 1000
 
 
-@pytest.mark.parametrize("deaths", [1, 3])
+@pytest.mark.parametrize("deaths", every(2, [1, 3]))
 def test_a_hub_that_dies_and_comes_back_changes_nothing(deaths):
     way = ALGORITHMS["default"]
     expected = simulate(roles_of(way, FED)).results

@@ -348,6 +348,7 @@ def test_a_record_that_goes_on_under_a_key_that_nobody_announced_is_found(three)
         ]
 
 
+@pytest.mark.nightly
 @pytest.mark.deployment
 def test_a_key_is_changed_in_the_middle_of_a_suspended_run_which_goes_on(tmp_path, nursery, monkeypatch):
     monkeypatch.undo()

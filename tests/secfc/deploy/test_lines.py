@@ -11,7 +11,6 @@ import ssl
 import struct
 import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,9 +111,7 @@ def test_a_hub_is_known_by_the_certificate_of_the_run_file(tmp_path, nursery):
         run.change(authority=pem(other[1]))
         run.start("hub")
         run.until_said("hub", "listens: wss://")
-        begun = time.monotonic()
-        assert run.start("site-0").wait(20) == 1
-        assert time.monotonic() - begun < 5
+        assert run.start("site-0").wait(50) == 1  # patience is longer
         assert "certificate that this site does not trust" in run.log("site-0")
         assert "--authority" in run.log("site-0")
         assert run.start("check", str(tmp_path / "site-0" / "site.toml")).wait(20) == 1
@@ -278,7 +275,8 @@ def pump(source, target):
         end.close()
 
 
-@pytest.mark.parametrize("secure", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("secure", [True, False])
 def test_sites_go_out_through_the_proxy_of_their_environment(tmp_path, nursery, secure):
     with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
         if secure:
@@ -301,6 +299,7 @@ def test_sites_go_out_through_the_proxy_of_their_environment(tmp_path, nursery, 
 # --- two runs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_two_runs_at_once_through_one_hub(tmp_path, nursery):
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:

@@ -22,7 +22,7 @@ from secfc.roles.exchange import SERVER, SHARE
 from secfc.scaling.algorithm import Scaled
 from secfc.transport.checkpoint import Checkpoint
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night, in_turns
+from tests.nightly import by_night, every, in_turns
 
 START = int(seeded_generator(5).integers(2**63))  # as `fit` makes it of seed=5
 RNG = np.random.default_rng(2)
@@ -88,7 +88,7 @@ def without_seal(work, federation):
     return made
 
 
-@pytest.mark.parametrize(("name", "bound"), in_turns([*CASES], [None, 32.0]))
+@pytest.mark.parametrize(("name", "bound"), every(2, in_turns([*CASES], [None, 32.0])))
 def test_each_site_has_what_fit_gives_it(name, bound):
     algorithm, federation = CASES[name]
     bound = algorithm.bound if name == "scaled" else bound
@@ -215,7 +215,7 @@ class Crash(OSError):  # noqa: N818
     pass
 
 
-@pytest.mark.parametrize(("name", "whose"), CRASHES)
+@pytest.mark.parametrize(("name", "whose"), every(3, CRASHES))
 def test_rows_are_labeled_by_groups_and_the_server_alone_has_the_tree(name, whose, tmp_path):
     policy, asks, answers = POLICIES[name]
     way, federation, work = work_of_tree(policy)

@@ -79,6 +79,7 @@ async def over_a_line(roles, bad, **more):
     return got, seen
 
 
+@pytest.mark.nightly
 def test_a_line_that_is_reset_every_five_seconds_changes_nothing():
     async def resets(line):
         while True:

@@ -38,7 +38,7 @@ from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from secfc.transport.wire import encode, over_wire
 from tests import small
-from tests.nightly import by_night, trials
+from tests.nightly import by_night, covering, every, trials
 from tests.secfc.queries import altered, query
 from tests.secfc.rowtest import with_rowtest
 from tests.secfc.transport.test_wire import roles_of
@@ -77,9 +77,15 @@ def plain(data, *, k=3, seed=0, **parameters):
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("k", "t", "n", "m"), [(3, 1, 4, 193), (6, 2, 5, 128), (2, 1, 4, 63)])
-@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), AssignmentsOnly("client-3"), secfc.OwnLabels()])
-def test_labels_in_blocks_of_rows_are_those_of_plaintext(policy, k, t, n, m, monkeypatch):
+@pytest.mark.parametrize(
+    ("shape", "policy"),
+    covering(
+        [(3, 1, 4, 193), (6, 2, 5, 128), (2, 1, 4, 63)],
+        [secfc.AssignmentsOnly(), AssignmentsOnly("client-3"), secfc.OwnLabels()],
+    ),
+)
+def test_labels_in_blocks_of_rows_are_those_of_plaintext(shape, policy, monkeypatch):
+    k, t, n, m = shape
     data, shared = federation(n=n, m=m), {"k": k, "init": RandomLabels(), "disclosure": policy, "max_iter": 3}
     way = build_algorithm(secfc.SecFC, t=t, network=Network(latency=0.0), **shared)
     monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
@@ -114,11 +120,14 @@ def test_labels_are_those_of_plaintext(shape, more, k, d, start, seed, client_de
 
 @pytest.mark.parametrize(
     ("dealer", "init"),
-    [
-        *((SERVER, init) for init in STARTS),
-        ("client-8", STARTS[0]),
-        *by_night(*(("client-8", init) for init in STARTS[1:])),
-    ],
+    every(
+        2,
+        [
+            *((SERVER, init) for init in STARTS),
+            ("client-8", STARTS[0]),
+            *by_night(*(("client-8", init) for init in STARTS[1:])),
+        ],
+    ),
     ids=str,
 )
 def test_every_start_restarts_and_predictions(dealer, init):
@@ -268,8 +277,9 @@ def test_lost_costs_are_asked_for_again(dealer):
     assert sum(e.kind == "CodedCosts" for e in lossy.transcript.envelopes) > costs
 
 
-@pytest.mark.parametrize("dealer", [SERVER, "client-8", None])
-@pytest.mark.parametrize("kind", ["CodedGains", "LabelShare"])
+@pytest.mark.parametrize(
+    ("kind", "dealer"), covering(["CodedGains", "LabelShare"], [SERVER, "client-8", None])
+)
 def test_lost_halves_and_gains_are_asked_for_again(dealer, kind):
     data = federation()
     ways = {"dealer": dealer, "init": Bisecting(), "max_iter": STEPS}
@@ -289,19 +299,22 @@ def silent(*clients, kinds=("MaskedDistances", "MaskedSum", "MaskedBits", "Label
 
 @pytest.mark.parametrize(
     ("clients", "kinds"),
-    [
-        (("client-5",), ("MaskedDistances",)),  # a responder outside the committee
-        (
-            ("client-1",),
-            ("MaskedSum", "MaskedBits", "LabelShare", "MissingMessages"),
-        ),  # a member, after responding
-        (("client-0",), ("MaskedBits", "LabelShare", "MissingMessages")),
-        (("client-2",), ("LabelShare",)),
-        (
-            ("client-0", "client-6"),
-            ("MaskedDistances", "MaskedSum", "MaskedBits", "LabelShare", "MissingMessages"),
-        ),
-    ],
+    every(
+        2,
+        [
+            (("client-5",), ("MaskedDistances",)),  # a responder outside the committee
+            (
+                ("client-1",),
+                ("MaskedSum", "MaskedBits", "LabelShare", "MissingMessages"),
+            ),  # a member, after responding
+            (("client-0",), ("MaskedBits", "LabelShare", "MissingMessages")),
+            (("client-2",), ("LabelShare",)),
+            (
+                ("client-0", "client-6"),
+                ("MaskedDistances", "MaskedSum", "MaskedBits", "LabelShare", "MissingMessages"),
+            ),
+        ],
+    ),
 )
 @pytest.mark.parametrize("dealer", [SERVER, "client-8"])
 def test_silent_parties_are_replaced_and_change_nothing(clients, kinds, dealer):

@@ -18,7 +18,7 @@ from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
 from secfc.roles.exchange import SERVER
 from secfc.transport.wire import over_wire
-from tests.nightly import by_night, short
+from tests.nightly import by_night, every, short
 from tests.secfc.rowtest import kinds
 from tests.small import federation, same_runs
 
@@ -100,7 +100,7 @@ def undisturbed():
 
 
 # By day a client falls silent at every other kind, and of the kinds between a message is lost.
-@pytest.mark.parametrize("kind", [*KINDS[::2], *by_night(*KINDS[1::2])])
+@pytest.mark.parametrize("kind", every(4, KINDS))
 def test_a_client_that_falls_silent_changes_no_label(kind):
     for client in ("client-0", "client-4")[: short(1, nightly=2)]:
         gone = []
@@ -112,7 +112,7 @@ def test_a_client_that_falls_silent_changes_no_label(kind):
         assert same_runs(undisturbed(), cluster_way("t=2", m=24, max_iter=2, faults=faults))
 
 
-@pytest.mark.parametrize("kind", [*KINDS[1::2], *by_night(*KINDS[::2])])
+@pytest.mark.parametrize("kind", every(4, [*KINDS[1:], KINDS[0]]))
 def test_one_lost_message_changes_no_label(kind):
     for number in range(short(1, nightly=40)):
         count = iter(range(1 << 30))

@@ -14,6 +14,7 @@ from secfc.disclosure.decoded import replies
 from secfc.disclosure.owner_labels import client as owners
 from secfc.errors import FaultyClient
 from secfc.kmeans.starts import RandomLabels
+from tests.nightly import covering
 from tests.small import federation
 
 BASIS = Basis(LANE_PRIMES[:3])
@@ -73,8 +74,7 @@ def test_a_share_of_another_shape_is_refused(least, monkeypatch):
         together(shares, lambda sender, words: words[:-1] if sender == "c1" else words)
 
 
-@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()])
-@pytest.mark.parametrize("k", [3, 9])
+@pytest.mark.parametrize(("policy", "k"), covering([secfc.AssignmentsOnly(), secfc.OwnLabels()], [3, 9]))
 def test_runs_in_which_members_add_up_parts_are_the_same(policy, k, monkeypatch):
     data, threshold = federation(8, 90, 2), secfc.Threshold(3, deviating=0)
     way = secfc.SecFC(k=k, threshold=threshold, max_iter=5, disclosure=policy, init="random")
@@ -89,8 +89,9 @@ def test_runs_in_which_members_add_up_parts_are_the_same(policy, k, monkeypatch)
     assert told[1] == pytest.approx(told[0] / 2, rel=0.02)  # of 4 members
 
 
-@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()])
-@pytest.mark.parametrize("lost", [3, 5, 12])
+@pytest.mark.parametrize(
+    ("policy", "lost"), covering([secfc.AssignmentsOnly(), secfc.OwnLabels()], [3, 5, 12])
+)
 def test_a_member_lost_while_parts_are_added_up_is_replaced(policy, lost, monkeypatch):
     monkeypatch.setattr(rounds, "WORTH_PARTS", 0)
     data, way = (

@@ -19,7 +19,7 @@ from secfc.pairs import NearGraph, cut_blocks
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE
 from secfc.roles.messages import compact_labels
 from secfc.transport.simulate import simulate
-from tests.nightly import short
+from tests.nightly import covering, short
 from tests.secfc.test_pairs import DATA, SEEN, WAY, Keeping, expected, random_case, squares, whole
 from tests.secfc.transport.test_checkpoint import Network, builders, rising
 from tests.small import federation
@@ -38,9 +38,9 @@ def asked_of(result):
     return {body.round: tuple(body.detail[1:].tolist()) for body in bodies}
 
 
-@pytest.mark.parametrize("block", [8, 16])
-@pytest.mark.parametrize("off", [-1, 0, 1])
-@pytest.mark.parametrize("dealer", [SERVER, "client-3", None])
+@pytest.mark.parametrize(
+    ("block", "off", "dealer"), covering([8, 16], [-1, 0, 1], [SERVER, "client-3", None])
+)
 def test_blocks_that_do_and_do_not_divide_all_points(block, off, dealer, monkeypatch):
     monkeypatch.setattr(pairs.NearClusterer, "block", block)
     for m in (block * 3 + off, block + off):
@@ -117,8 +117,10 @@ def test_a_point_with_a_coordinate_more_in_one_tile_is_refused(dealer, monkeypat
     assert (secfc.fit(way, DATA, faults=lie).flat != true.flat).any()  # and nobody notices
 
 
-@pytest.mark.parametrize("dealer", [SERVER, "client-5", None])
-@pytest.mark.parametrize("tile", [(8, 16, 8, 16), (0, 8, 16, 24), (32, 40, 32, 40)])
+@pytest.mark.parametrize(
+    ("dealer", "tile"),
+    covering([SERVER, "client-5", None], [(8, 16, 8, 16), (0, 8, 16, 24), (32, 40, 32, 40)]),
+)
 def test_a_member_that_falls_silent_at_a_tile_is_replaced_and_blocks_are_asked_anew(
     dealer, tile, monkeypatch
 ):

@@ -30,7 +30,7 @@ from secfc.kmeans.starts import RandomLabels
 from secfc.roles.exchange import ITERATE, SERVER
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
-from tests.nightly import short
+from tests.nightly import covering, every, short
 from tests.secfc.campaign import LOSSES, Fault, Network
 from tests.secfc.queries import query
 from tests.secfc.transport.test_channels import over_pipes
@@ -76,8 +76,7 @@ def kinds(result):
 # --- exactness, and what is held -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("centers", ["exact", "rounded"])
-@pytest.mark.parametrize("policy", DEALT, ids=repr)
+@pytest.mark.parametrize(("centers", "policy"), covering(["exact", "rounded"], DEALT), ids=repr)
 def test_labels_are_those_of_plaintext(policy, centers, monkeypatch):
     if centers == "rounded" and policy.capabilities.exposes == "nothing":
         pytest.skip("sizes are secret")
@@ -159,7 +158,7 @@ def roles_of(algorithm, fed):
     return roles
 
 
-@pytest.mark.parametrize("policy", DEALT[:5], ids=repr)
+@pytest.mark.parametrize("policy", every(2, DEALT[:5]), ids=repr)
 def test_parties_that_wait_for_one_another_get_the_same(policy):
     fed = federation(N, M, 2)
     over, expected = over_pipes(roles_of(way(policy), fed)), simulate(roles_of(way(policy), fed)).results
@@ -189,7 +188,7 @@ def losses(numbers):
     return st.dictionaries(st.sampled_from(numbers), fault, min_size=1, max_size=3)
 
 
-@pytest.mark.parametrize("policy", DEALT[:5], ids=repr)
+@pytest.mark.parametrize("policy", every(2, DEALT[:5]), ids=repr)
 def test_losses_cost_no_exactness_and_nobody_is_blamed(policy):
     """Of whatever is sent after the shares are, whose loss costs a client's rows."""
     plain = fit(way(policy, plain=True))

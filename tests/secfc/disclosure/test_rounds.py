@@ -15,6 +15,7 @@ from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.planning.dry_run import CostRecorder
+from tests.nightly import covering, every
 from tests.secfc.option_space import held_columns
 
 DEALERS = {"": "server", ", a client deals": "client-0", ", nobody deals": None}
@@ -166,7 +167,9 @@ def hold(name, policy, centers, people, start):
 WAYS = list(itertools.product(policies(), CENTERS))
 
 
-@pytest.mark.parametrize(("policy", "centers"), WAYS, ids=lambda x: x[0] if isinstance(x, tuple) else x)
+@pytest.mark.parametrize(
+    ("policy", "centers"), every(3, WAYS), ids=lambda x: x[0] if isinstance(x, tuple) else x
+)
 def test_no_question_takes_more_messages_in_a_row_than_the_table_says(policy, centers):
     """And those of the default start and of random points take as many: the table is what is counted."""
     name, value = policy
@@ -180,8 +183,7 @@ def test_no_question_takes_more_messages_in_a_row_than_the_table_says(policy, ce
     assert asked >= set(QUESTIONS.get((name, centers), {})) - {"DistanceQuery"} or "distances" in name
 
 
-@pytest.mark.parametrize("people", PEOPLE)
-@pytest.mark.parametrize("name", ["labels", "own", "distances"])
+@pytest.mark.parametrize(("name", "people"), covering(["labels", "own", "distances"], [*PEOPLE]))
 def test_who_holds_which_rows_changes_what_precedes_and_ends_a_run(name, people):
     value = dict(policies())[name]
     assert hold(name, value, "exact", people, "default")

@@ -53,6 +53,7 @@ from secfc.privacy import Bound, Budget, Neighbors, RandomizedResponse, accounta
 from secfc.roles.exchange import SERVER, STRIDE
 from secfc.secure_sum.protocol import receive_sum
 from secfc.transport.simulate import simulate
+from tests.nightly import short
 
 DELTA = 1e-6
 CLIENT = Neighbors(unit="client")
@@ -832,7 +833,7 @@ def test_errors_of_centers_halve_with_every_step_down_to_noise():
     federation = Federation.from_arrays(np.array_split(points, 5), server_points=points[:60] + 0.1)
     start = means + 0.45 * (np.roll(means, 1, axis=0) - means)  # many points are nearer to another one
     errors = {0: np.linalg.norm(start - means, axis=1).max()}
-    for steps in (1, 2, 4):
+    for steps in short((1, 4), nightly=(1, 2, 4)):
         way = FedDPKMeans(
             3, 20.0, 1e-6, steps=steps, start=GivenCenters(start), variant=PAPER, noise=ServerNoise()
         )

@@ -17,6 +17,7 @@ from secfc.feddp.clients import ClientStatistics
 from secfc.feddp.noise import Laplace
 from secfc.feddp.statistics import UNIT
 from secfc.privacy import Neighbors
+from tests.nightly import covering
 
 D, K, ROWS = 4, 3, 30
 RNG = np.random.default_rng(0)
@@ -93,9 +94,9 @@ def farthest(plan, step, relation):
     return parts, most
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("unit", ["data point", "client"])
-@pytest.mark.parametrize("variant", [OURS, PAPER], ids=["ours", "paper"])
+@pytest.mark.parametrize(
+    ("step", "unit", "variant"), covering(STEPS, ["data point", "client"], [OURS, PAPER])
+)
 def test_no_release_moves_farther_than_its_noise_is_made_for(variant, unit, step):
     if step == "choice" and not variant.chosen:
         pytest.skip("the paper has no such step")

@@ -31,7 +31,7 @@ from secfc.feddp.starts import (
 from secfc.feddp.statistics import histogram_sensitivity, shells_of, sums_sensitivity
 from secfc.metrics import accuracy
 from secfc.privacy import Neighbors
-from tests.nightly import by_night
+from tests.nightly import by_night, covering
 
 DELTA, RADIUS = 1e-6, 3.0
 CENTERS = np.array([[1.5, 1.5], [-1.5, 1.0], [0.0, -2.0]])
@@ -146,8 +146,7 @@ def test_sums_over_cones_move_within_their_sensitivity(relation):
     assert 0.95 * part.sensitivity < max(moved) <= part.sensitivity
 
 
-@pytest.mark.parametrize("asks", [MEAN, SHELLS])
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize(("asks", "relation"), covering([MEAN, SHELLS], ["add/remove", "replace"]))
 def test_questions_about_a_ball_move_within_their_sensitivity(relation, asks):
     """Neighbors in the middle, at the wall, far beyond it on either side, and on borders of shells."""
     plan = way(neighbors=Neighbors(relation), start=Votes(boxes=1)).plan(

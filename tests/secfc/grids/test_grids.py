@@ -19,6 +19,7 @@ from secfc.grids import PRESETS
 from secfc.grids.cells import grid_cells
 from secfc.grids.engine import all_cells, draw_federation, make_algorithm
 from secfc.grids.rows import ResultFile, read_whole_rows
+from tests.nightly import by_night
 from tests.small import invoke
 
 SMALL = {"m": 60, "d": 2, "k": 2}
@@ -183,7 +184,7 @@ def evaluated_row(asked):
     return Path("more.jsonl").read_text().splitlines()[0]
 
 
-@pytest.mark.parametrize("jobs", [2, 4])
+@pytest.mark.parametrize("jobs", [2, *by_night(4)])
 def test_rows_are_equal_but_for_times_whatever_runs_at_a_time(jobs):
     axes = {"n": [3, 4], "seed": [0, 1], **SMALL}
     assert list(map(same, secfc.grid(jobs=jobs, **axes))) == list(map(same, secfc.grid(**axes)))

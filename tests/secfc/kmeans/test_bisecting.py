@@ -39,7 +39,7 @@ from secfc.kmeans.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import adjusted_rand, cost
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, STRIDE
-from tests.nightly import by_night, short, trials
+from tests.nightly import by_night, covering, every, short, trials
 from tests.oracles import field as reference
 from tests.secfc.queries import altered, query
 from tests.small import cluster, grid, on_grid, same_runs
@@ -402,10 +402,10 @@ COMPARED = {
 }
 
 
-@pytest.mark.parametrize(("way", "n_init"), [
+@pytest.mark.parametrize(("way", "n_init"), every(2, [
     *((way, 1) for way in [*DISTANCES, *COMPARED]), ("masked", 2), ("dealt by the server", 2),
     *by_night(*((way, 3) for way in [*DISTANCES, *COMPARED])),
-])  # fmt: skip
+]))  # fmt: skip
 def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
     policy, more = (DISTANCES | COMPARED)[way]
     for seed in range(short(1, nightly=3)):
@@ -682,8 +682,7 @@ MERGES = {
 }
 
 
-@pytest.mark.parametrize("policy", [secfc.Distances(), secfc.AssignmentsOnly()])
-@pytest.mark.parametrize("merges", MERGES)
+@pytest.mark.parametrize(("policy", "merges"), covering([secfc.Distances(), secfc.AssignmentsOnly()], MERGES))
 def test_which_clusters_are_merged_is_the_word_of_the_server(merges, policy, monkeypatch):
     lie, taken = MERGES[merges]
     honest = Bisecting._merge

@@ -25,7 +25,7 @@ from secfc.kmeans.loop import PlainSource, all_pairs
 from secfc.privacy import Bound, Budget
 from secfc.report import plot_curve
 from secfc.roles.exchange import SERVER
-from tests.nightly import trials
+from tests.nightly import covering, in_turns, trials
 from tests.secfc.queries import altered
 from tests.small import cluster, grid, on_grid
 
@@ -270,8 +270,7 @@ POLICIES = {
 }
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("n_init", [1, 2])
+@pytest.mark.parametrize(("policy", "n_init"), in_turns([*POLICIES], [1, 2]))
 def test_labels_and_curve_equal_those_of_plaintext(policy, n_init):
     for data in (blobs(), on_grid(seed=1)):
         secure = choose_k(data, POLICIES[policy], n_init=n_init)
@@ -283,8 +282,7 @@ def test_labels_and_curve_equal_those_of_plaintext(policy, n_init):
         assert secure.plan.k == secure.k
 
 
-@pytest.mark.parametrize("n_init", [1, 2])
-@pytest.mark.parametrize("centers", ["exact", "rounded"])
+@pytest.mark.parametrize(("centers", "n_init"), covering(["exact", "rounded"], [1, 2]))
 def test_a_single_cluster_that_is_chosen_of_shared_labels_is_no_fault_of_the_server(centers, n_init):
     rng = np.random.default_rng(0)
     data = secfc.Federation.from_arrays([rng.normal(size=(14, 3)) for _ in range(5)])  # one cloud

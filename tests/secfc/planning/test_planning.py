@@ -145,7 +145,7 @@ def test_messages_of_shared_centers_are_planned_as_large_for_a_billion_rows():
     assert "at least 10 rows" in said
 
 
-@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
+@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), *by_night(secfc.OwnLabels())], ids=repr)
 def test_runs_with_rounded_centers_are_planned_at_their_own_scale(policy):
     way = secfc.SecFC(3, 1, disclosure=policy, quantization=secfc.Quantization(centers="rounded"))
     data = dry_run.synthetic_rows(PublicFacts(tuple(f"c{j}" for j in range(5)), (600,) * 5, 6, 1.0), 3000, 3)

@@ -24,6 +24,7 @@ from secfc.report import SIMULATED, make_report
 from secfc.report.data import RowCounts
 from secfc.report.page import as_html, keep_options_whole
 from tests.browser import CHROMIUM, FAULTS, QUIET, Browser
+from tests.nightly import every
 
 NAMES = ("north", "south", "west")
 
@@ -78,7 +79,7 @@ def run_with_pages(files, *words):
 EVERY = [way if way in BY_DAY else pytest.param(way, marks=pytest.mark.nightly) for way in WAYS]
 
 
-@pytest.mark.parametrize("way", EVERY)
+@pytest.mark.parametrize("way", every(2, EVERY))
 def test_the_screen_begins_with_who_saw_the_data_and_ends_with_a_dozen_lines(files, way, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     done = run_with_pages(files, *WAYS[way])

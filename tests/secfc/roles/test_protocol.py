@@ -21,7 +21,7 @@ from secfc.roles import messages as shared
 from secfc.roles.exchange import ITERATE, SERVER, SHARE, Exchange, expect_messages
 from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night
+from tests.nightly import by_night, every
 from tests.secfc.queries import query
 from tests.small import clustered, same_runs
 
@@ -474,7 +474,7 @@ def test_predict_gives_old_points_their_labels_and_new_ones_their_nearest():
 
 @pytest.mark.parametrize(
     "policy",
-    [secfc.AssignmentsOnly(), secfc.Distances(), secfc.FinalLabelsOnly(), secfc.OwnLabels()],
+    every(2, [secfc.AssignmentsOnly(), secfc.Distances(), secfc.FinalLabelsOnly(), secfc.OwnLabels()]),
     ids=repr,
 )
 def test_fewer_new_points_than_clusters_are_labeled(policy):
@@ -710,11 +710,14 @@ PREDICTED = [
 
 @pytest.mark.parametrize(
     ("policy", "sealed"),
-    [
-        *((policy, False) for policy in PREDICTED),
-        *((policy, True) for policy in PREDICTED[:2]),
-        *by_night(*((policy, True) for policy in PREDICTED[2:])),
-    ],
+    every(
+        2,
+        [
+            *((policy, False) for policy in PREDICTED),
+            *((policy, True) for policy in PREDICTED[:2]),
+            *by_night(*((policy, True) for policy in PREDICTED[2:])),
+        ],
+    ),
     ids=str,
 )
 def test_who_missed_the_end_of_a_fit_has_new_points_labeled_by_the_others(policy, sealed):

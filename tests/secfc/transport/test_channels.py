@@ -20,7 +20,7 @@ from secfc.transport.channel import AsyncioStream, ConnectionKeys
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night
+from tests.nightly import by_night, covering
 from tests.secfc.transport.test_wire import RUNS, roles_of
 from tests.small import clustered
 
@@ -134,8 +134,12 @@ def test_a_run_over_another_transport_gives_what_the_simulation_gives(name):
 
 
 # In the first frame's header, after it, in a message, and far into the run.
-@pytest.mark.parametrize("left", [0, 5, 16, 100, 700, 1500])
-@pytest.mark.parametrize("ends", [("client-1", SERVER), (SERVER, "client-1"), ("client-0", "client-3")])
+@pytest.mark.parametrize(
+    ("left", "ends"),
+    covering(
+        [0, 5, 16, 100, 700, 1500], [("client-1", SERVER), (SERVER, "client-1"), ("client-0", "client-3")]
+    ),
+)
 def test_a_connection_that_breaks_is_renewed_over_another_transport(ends, left):
     a, b = ends
     expected = simulate(roles_of(RUNS["open"], clustered())).results

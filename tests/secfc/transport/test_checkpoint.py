@@ -54,7 +54,7 @@ from secfc.transport.network import run_party
 from secfc.transport.records import Place, SettledStep, checksum
 from secfc.transport.sealed import seal_role as seal
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night, short
+from tests.nightly import by_night, every, short
 from tests.secfc.campaign import NOISY
 from tests.secfc.transport.test_wire import mesh
 from tests.small import split
@@ -165,7 +165,7 @@ def same(a, b):
 
 
 # Of each run so many exchanges, far apart; by night every one.
-@pytest.mark.parametrize(("name", "sealed", "crashes"), [
+@pytest.mark.parametrize(("name", "sealed", "crashes"), every(2, [
     ("open", False, 3), ("open", True, 1), ("bare", False, 1), ("private", False, 1), ("private", True, 1),
     ("private, oblivious", False, 1),
     ("private, server", False, 1), ("kfed", False, 1), ("lloyd", False, 1), ("labels only", False, 1),
@@ -175,7 +175,7 @@ def same(a, b):
     ("own labels, private", False, 1), ("noise in shares", False, 1), ("a liar", False, 1),
     ("labels only, private", False, 1), ("private centers", False, 1),
     ("private centers, shared noise", False, 1), ("shared centers", False, 1),
-])  # fmt: skip
+]))  # fmt: skip
 def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
     algorithm = RUNS[name]
     fed = serve_some(n=5 if get_parameter(algorithm, "max_cheaters", 0) else 3)
@@ -793,11 +793,11 @@ def rising(make, name, at):
         inbox = yield exchange
 
 
-@pytest.mark.parametrize(("name", "victim", "step"), [
+@pytest.mark.parametrize(("name", "victim", "step"), every(2, [
     *(("open", victim, 1) for victim in ("client-0", "client-2", SERVER)),
     *(("labels only", victim, 3) for victim in ("client-0", "client-2", SERVER)),
     ("nobody deals", "client-1", 9),
-])  # fmt: skip
+]))  # fmt: skip
 def test_one_party_crashes_at_any_exchange(name, victim, step, tmp_path):
     fed = serve_some()
     for at in range(1, 9 * step, short(2, nightly=1) * step):

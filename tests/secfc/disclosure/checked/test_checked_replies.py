@@ -29,7 +29,7 @@ from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, RandomPoints
 from secfc.planning.dry_run import MessageChains
 from secfc.roles.exchange import SERVER, STRIDE
-from tests.nightly import by_night, in_turns, short
+from tests.nightly import by_night, every, in_turns, short
 from tests.small import federation, same_runs
 
 # Lies of one party, in each message that has numbers in it; and whom the error names if it proves something.
@@ -116,7 +116,9 @@ def watched(faults, told):
     return both
 
 
-@pytest.mark.parametrize(("way", "kind", "field", "sender"), CASES, ids=lambda x: getattr(x, "__name__", x))
+@pytest.mark.parametrize(
+    ("way", "kind", "field", "sender"), every(2, CASES), ids=lambda x: getattr(x, "__name__", x)
+)
 def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender):
     if way == "a client deals" and sender == SERVER:
         sender = "client-0"
@@ -270,12 +272,17 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
 
 @pytest.mark.parametrize(
     ("way", "kind"),
-    [("bisecting", kind) for kind in CHECKS[::2]]
-    + [("a client deals", kind) for kind in CHECKS[1::2]]
-    + by_night(*(("bisecting", kind) for kind in CHECKS[1::2]), *(("a client deals", k) for k in CHECKS[::2]))
-    + [("rounded", kind) for kind in ("MaskedCenters", "CheckDealing", "CheckDigest", "MaskSums")]
-    + [("nobody deals", kind) for kind in (*CHECKS[:-1], "PartSums")]
-    + [("two play each part", kind) for kind in ("CheckDealing", "MaskedRow", "PartSums")],
+    every(
+        2,
+        [("bisecting", kind) for kind in CHECKS[::2]]
+        + [("a client deals", kind) for kind in CHECKS[1::2]]
+        + by_night(
+            *(("bisecting", kind) for kind in CHECKS[1::2]), *(("a client deals", k) for k in CHECKS[::2])
+        )
+        + [("rounded", kind) for kind in ("MaskedCenters", "CheckDealing", "CheckDigest", "MaskSums")]
+        + [("nobody deals", kind) for kind in (*CHECKS[:-1], "PartSums")]
+        + [("two play each part", kind) for kind in ("CheckDealing", "MaskedRow", "PartSums")],
+    ),
 )
 def test_one_lost_message_changes_no_label(way, kind):
     full = undisturbed(way)

@@ -32,7 +32,7 @@ from secfc.errors import FaultyClient, SuspectedParties, TooFewReplies
 from secfc.kmeans.starts import RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, Exchange
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night, in_turns, short
+from tests.nightly import by_night, covering, every, short
 from tests.secfc.active.dying import named_by_anybody
 from tests.secfc.disclosure.checked import test_checked_replies as replies
 from tests.secfc.disclosure.checked.test_checked_replies import CHECKS, LIES, gone, lying, unchecked
@@ -99,7 +99,9 @@ def told_until(faults):
     return both, told
 
 
-@pytest.mark.parametrize(("way", "kind", "field", "sender"), CASES, ids=lambda x: getattr(x, "__name__", x))
+@pytest.mark.parametrize(
+    ("way", "kind", "field", "sender"), every(2, CASES), ids=lambda x: getattr(x, "__name__", x)
+)
 def test_one_false_residue_ends_the_run_before_anything_is_told(way, kind, field, sender):
     if "a client deals" in way and sender == SERVER:
         sender = "client-0"
@@ -139,7 +141,7 @@ def predicted(way, faults):
     )
 
 
-@pytest.mark.parametrize("way", [*MOST, "labels"])
+@pytest.mark.parametrize("way", every(2, [*MOST, "labels"]))
 def test_new_points_are_compared_with_kept_centers_under_the_same_check(way, monkeypatch):
     for kind, field, sender in FALSE[:2]:
         faults, told = told_until(lying(kind, field, sender, 0, turn=0)[0])
@@ -157,7 +159,9 @@ LOST = ["MaskedDistances", "MaskedSum", *CHECKS[:-1], "PartSums"]
 
 
 @pytest.mark.parametrize("client", ["client-1", *by_night("client-4")])
-@pytest.mark.parametrize(("way", "kind"), [*in_turns(SHORT, LOST), *by_night(*itertools.product(LONG, LOST))])
+@pytest.mark.parametrize(
+    ("way", "kind"), [*covering([*SHORT], LOST), *by_night(*itertools.product(LONG, LOST))]
+)
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-4" and kind in ("MaskedSum", "CheckDealing", "CheckCoin", "CheckDigest", "PartSums"):
         pytest.skip("it is not in the committee")
@@ -178,7 +182,7 @@ def told_alike(a, b, but):
 
 @pytest.mark.parametrize(
     ("way", "kind"),
-    [*in_turns(SHORT, [*LOST, CHECKS[-1]]), *by_night(*itertools.product(LONG, [*LOST, CHECKS[-1]]))],
+    [*covering([*SHORT], [*LOST, CHECKS[-1]]), *by_night(*itertools.product(LONG, [*LOST, CHECKS[-1]]))],
 )
 def test_one_lost_message_changes_no_label(way, kind):
     if kind in (("MaskedSum", "MaskSums") if "nobody deals" in way else ("PartSums",)):
@@ -193,7 +197,7 @@ def test_one_lost_message_changes_no_label(way, kind):
         assert same(full, cluster_way(way, faults=faults))
 
 
-@pytest.mark.parametrize("operation", ["SplitGain", "ClusterCost"])
+@pytest.mark.parametrize("operation", every(2, ["SplitGain", "ClusterCost"]))
 def test_false_sums_end_the_run_before_a_number_of_rounded_centers_is_opened(operation, monkeypatch):
     heard = []
 

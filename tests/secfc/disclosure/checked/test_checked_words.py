@@ -27,7 +27,7 @@ from secfc.kmeans.starts import CenterSeparation, RandomPoints
 from secfc.roles.exchange import SERVER, STRIDE
 from secfc.transport.simulate import simulate
 from secfc.transport.wire import encoded_size
-from tests.nightly import by_night, short
+from tests.nightly import by_night, covering, every, short
 from tests.small import federation, same_runs
 
 WAYS = {
@@ -66,7 +66,7 @@ def count(result, kind):
     return sum(e.kind == kind for e in result.transcript.envelopes)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", every(2, WAYS))
 @pytest.mark.parametrize("init", [Bisecting(), *by_night(CenterSeparation(RandomPoints()))], ids=repr)
 def test_labels_are_those_of_one_client_a_part(way, init):
     alone, checked = cluster_way(way, 0, init), cluster_way(way, None, init)
@@ -129,7 +129,7 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every(2, KINDS))
 @pytest.mark.parametrize("client", ["client-1", *by_night("client-0", "client-2", "client-3")])
 @pytest.mark.parametrize("way", [*MOST, *by_night("by three", "two triples")])
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
@@ -148,8 +148,10 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
         assert rounds or way != "a triple" or client == "client-3"
 
 
-@pytest.mark.parametrize("kind", ["MaskedBits", "PartDigests", "Corrections", "LabelShare"])
-@pytest.mark.parametrize("way", ["a triple", "a block of four"])
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    covering(["MaskedBits", "PartDigests", "Corrections", "LabelShare"], ["a triple", "a block of four"]),
+)
 def test_one_lost_message_changes_no_label(way, kind):
     full = cluster_way(way)
     for number in range(short(2, nightly=40)):

@@ -15,7 +15,7 @@ from secfc.errors import FaultyClient, SuspectedParties
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, STRIDE
-from tests.nightly import by_night, in_turns, short
+from tests.nightly import by_night, every, in_turns, short
 from tests.secfc.active.adaptive import forget_ranges
 from tests.secfc.disclosure.checked.test_checked_replies import fit_to_coins
 from tests.small import federation, same_runs
@@ -179,7 +179,7 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(client, kind):
         assert same_runs(full, cluster_way(faults=gone(client, kind, turn)))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "RepliesFixed"])
+@pytest.mark.parametrize("kind", every(2, [*KINDS, "RepliesFixed"]))
 def test_one_lost_message_changes_no_label(kind):
     full = cluster_way()
     for number in range(short(3, nightly=40)):
@@ -322,7 +322,7 @@ def false_number(operation, field, seed, heard):
     return faults
 
 
-@pytest.mark.parametrize(("operation", "dealer", "centers"), ASKED)
+@pytest.mark.parametrize(("operation", "dealer", "centers"), every(2, ASKED))
 def test_a_false_gain_or_loss_ends_the_run_before_it_is_used(operation, dealer, centers, monkeypatch):
     for seed in range(short(1, nightly=50)):
         for field in ("values", "further"):
@@ -397,7 +397,7 @@ LOST = [*KINDS[:1], "CodedGains", *KINDS[2:], "RepliesFixed"]
 LATER = [("CheckDealing", 15), *by_night(*((kind, 15) for kind in LOST[2:]))]
 
 
-@pytest.mark.parametrize(("kind", "after"), [*((kind, -1) for kind in LOST), *LATER])
+@pytest.mark.parametrize(("kind", "after"), every(2, [*((kind, -1) for kind in LOST), *LATER]))
 def test_lost_words_about_gains_and_losses_change_no_label(kind, after):
     def faults(e):
         lost = e.kind == kind and e.round % STRIDE > after and "client-1" in (e.sender, e.recipient)
