@@ -61,6 +61,7 @@ def ask_consent(signed, kept=None, said=None, **more):
 def test_each_party_keeps_what_all_signed_and_it_can_be_read_by_whoever_has_it():
     kept = {}
     assert set(ask_consent(consents(), kept).results.values()) == {2}
+    assert {*kept} == {*PARTIES}
     for found in kept.values():
         records = {name: one.record(PINS[name]) for name, one in found.items()}
         assert {read_consent(record)["party"] for record in records.values()} == set(PARTIES)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster
 from scipy.cluster.hierarchy import linkage as scipy_linkage
@@ -26,7 +26,7 @@ from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.query_order import QueryValidator
 from secfc.data.inputs import build_algorithm
 from secfc.errors import FaultyServer, SuspectedParties
-from secfc.kmeans.bisecting import PATIENCE, Bisecting, _random_halves, accept_splits
+from secfc.kmeans.bisecting import PATIENCE, Bisecting, _random_halves, _random_sides, accept_splits
 from secfc.kmeans.loop import (
     Neighborhood,
     PlainSource,
@@ -115,8 +115,8 @@ def start_by_hand(points, k, rng, start):
         set(),
     )  # clusters keep their names when they are numbered anew
     most = min(len(points), k + math.ceil(start.spare * k)) if k > 1 else 1
-    while (c := labels.max() + 1) < most and idle < 3:
-        halves = _random_halves(labels, c, rng)
+    while (c := labels.max() + 1) < most and idle < PATIENCE:
+        halves = (_random_sides if idle else _random_halves)(labels, c, rng)
         for _ in range(start.steps):
             halves = halves_by_hand(points, halves, c)
         gains = gains_by_hand(points, halves, c)
@@ -184,6 +184,7 @@ STARTED = [Bisecting(), Bisecting(1.0, 1, 0, 1.0), Bisecting(0.0, 3, 5, 0.2), Bi
 
 
 @given(cases, st.sampled_from(STARTED))
+@example((7, 1, 3, 3, 7), Bisecting())  # a level that splits nothing
 def test_the_start_is_that_of_fractions(case, start):
     m, d, reach, k, seed = case
     points, k = grid(m, d, seed, reach), min(k, m)

@@ -355,6 +355,12 @@ def test_no_noise_is_not_a_noisy_event(kind, bad):
         kind(bad)
 
 
+def test_counts_that_no_row_changes_need_no_noise():
+    assert DiscreteLaplace(2.0, 1).epsilon == 0.5
+    with pytest.raises(InputError, match="sensitivity=0 must be at least 1"):
+        DiscreteLaplace(2.0, 0)
+
+
 # --- ledger ----------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secfc.roles.exchange import PHASE, Exchange, Mailbox
+from secfc.errors import ProtocolError
+from secfc.roles.exchange import PHASE, Exchange, Mailbox, run_alone
 
 
 def waiting(number=0, expect=("a",), **options):
@@ -34,6 +35,21 @@ def test_messages_come_in_the_order_in_which_they_were_awaited_not_in_that_of_th
     for sender in "acb":
         mailbox.keep_message(sender, 0, sender)
     assert list(mailbox.collect()) == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize(("rounds", "due"), [({6}, None), ({7}, 7), ({6, 8, 9}, 9), ({PHASE + 7}, None)])
+def test_the_round_itself_is_awaited_or_a_newer_one_of_its_phase_in_step(rounds, due):
+    assert Exchange({}, ("a",), round=5, accept=7, exact=False, step=2).due(rounds) == due
+
+
+def test_a_role_that_is_run_alone_has_nobody_to_speak_to():
+    def say(words):
+        yield from words
+        return "ended"
+
+    assert run_alone(say([])) == "ended"
+    with pytest.raises(ProtocolError, match="without peers"):
+        run_alone(say([Exchange({})]))
 
 
 def test_who_awaits_nobody_has_everything():
