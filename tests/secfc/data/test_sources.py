@@ -319,6 +319,6 @@ def test_a_large_row_group_is_read_by_batches(
     assert rows._stream is not None
     assert not rows._cache
     # Arrow fetches the whole file ahead if nobody says otherwise.
-    assert all(how["pre_buffer"] is False for how in opened)
+    assert {how["pre_buffer"] for how in opened} == {False}
     monkeypatch.setattr(sources, "LARGE_GROUP", 80)
     assert sources.ParquetRows(tmp_path / "a.parquet", ["x", "y"])._stream is None
