@@ -116,7 +116,7 @@ class NearCheck:
         offset = basis.multiply(sum_last(basis, basis.multiply(a, b)), constant)
         nothing = np.zeros((lanes, repeats, 0), basis.dtype)
         return PairWeights(
-            basis, (), a, nothing, nothing, b, nothing, offset, None,
+            basis, lambda: ((), nothing, nothing), a, b, nothing, offset, None,
             np.zeros_like(b)[:, :, None], basis.negate(basis.add(b, b))[:, :, None],
         )  # fmt: skip
 
@@ -162,6 +162,6 @@ class AcrossCheck(NearCheck):
         sums[:, :, 0, -1] = a[:, :, -1]
         nothing = np.zeros((lanes, repeats, 0), basis.dtype)
         return AcrossWeights(
-            basis, (), rows, nothing, nothing, b, basis.negate(kept), offset, None,
-            sums, basis.negate(basis.add(b, b))[:, :, None],
+            basis, lambda: ((), nothing, nothing), rows, b, basis.negate(kept), offset, None, sums,
+            basis.negate(basis.add(b, b))[:, :, None],
         )  # fmt: skip

@@ -36,7 +36,7 @@ Everything is public, but shares of rows, of sums, of row 0 and of u.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import Any, Protocol
@@ -92,10 +92,11 @@ class ReplyCheck(Protocol):
 class CheckWeights:
     """What coins give; axis 1 counts repetitions.  Residues of the basis, public.
 
-    groups: indices of points, disjoint, all of them.  points: (lanes, R, m), a.
-    factors, constants: (lanes, R, groups, rows); a reply of a point in a group counts a times the one plus
-    the other.  zero: (lanes, R, zeros), of replies of row 0 and so of u.  others: (lanes, R, centers), of
-    those of centers.  offset: (lanes, R), what public parts of replies add up to.
+    points: (lanes, R, m), a.  told: groups, factors and constants, which only whoever has replies asks for:
+    indices of points, disjoint, all of them; and (lanes, R, groups, rows): a reply of a point in a group
+    counts a times the one plus the other.  zero: (lanes, R, zeros), of replies of row 0 and so of u.
+    others: (lanes, R, centers), of those of centers.  offset: (lanes, R), what public parts of replies add
+    up to.
     product: (m,) to which A a point belongs, -1 for none; None if all to the only one.
     sums: (lanes, R, products, k), how often sums are in A.  linear: the same, in B.
     ones: (lanes, R) what the number 1, which is ahead of features, adds up to in A; None where it is not.
@@ -103,10 +104,8 @@ class CheckWeights:
     """
 
     basis: Basis
-    groups: tuple[Array, ...]
+    told: Callable[[], tuple[tuple[Array, ...], Array, Array]]
     points: Array
-    factors: Array
-    constants: Array
     zero: Array
     others: Array
     offset: Array
@@ -124,23 +123,24 @@ class CheckWeights:
         total = sum_last(basis, basis.multiply(self.zero, first.reshape(lanes, repeats, zeros)))
         total = basis.add(total, sum_last(basis, basis.multiply(self.others, rest[:, None])))
         # Residues add up to the same in any order.
+        groups, factors, constants = self.told()
         tasks = [
-            partial(self._combine_group, g, points[cut], values)
-            for g, points in enumerate(self.groups)
+            partial(self._combine_group, points[cut], factors[:, :, g], constants[:, :, g], values)
+            for g, points in enumerate(groups)
             for cut in split_range(len(points), threads)
         ]
         return reduce(basis.add, run_parallel(tasks, threads), total)
 
-    def _combine_group(self, g: int, points: Array, values: Array) -> Array:
+    def _combine_group(self, points: Array, factors: Array, constants: Array, values: Array) -> Array:
         """What replies (lanes, rows, m) of these points, of one group, add up to: (lanes, R)."""
         basis = self.basis
         part = np.take(values, points, axis=2)
-        each = basis.matmul(np.ascontiguousarray(self.factors[:, :, g]), part)
+        each = basis.matmul(np.ascontiguousarray(factors), part)
         total = sum_last(basis, basis.multiply(np.take(self.points, points, axis=2), each))
-        if not self.constants[:, :, g].any():
+        if not constants.any():
             return total
         whole = sum_last(basis, part)
-        return basis.add(total, sum_last(basis, basis.multiply(self.constants[:, :, g], whole[:, None])))
+        return basis.add(total, sum_last(basis, basis.multiply(constants, whole[:, None])))
 
     def masked_row(self, rows: Any, columns: Array, zero: Array) -> Array:
         """A client's word for A: (lanes, R, products, width).  Uniform, to be opened to all who check.
@@ -284,6 +284,11 @@ def _inverses(basis: Basis, numbers: list[int]) -> Array:
     return np.array([[pow(x, -1, p) for x in numbers] for p in basis.primes], basis.dtype)
 
 
+def _given(*told: Any) -> Callable[[], Any]:
+    """Groups, factors and constants of `CheckWeights` that are there."""
+    return lambda: told
+
+
 def _groups(own: Array, k: int) -> tuple[Array, ...]:
     """Indices of the points of no cluster, and of each of k clusters, of numbers (m,) in [-1, k)."""
     # Short numbers are sorted by radix.
@@ -384,32 +389,37 @@ class DistanceCheck:
         a = balance_weights(basis, a, masses, start)
         b = basis.sample((repeats, k), coins)
         b = balance_weights(basis, b, basis.multiply(sizes, sizes), np.zeros_like(start))
-        w = _antisymmetric(basis, self.sizes, basis.sample((repeats, k * (k - 1) // 2), coins))
+        drawn = basis.sample((repeats, k * (k - 1) // 2), coins)
         points, among = np.ascontiguousarray(a[:, :, others:]), a[:, :, :others]
+        told: Callable[[], Any] = partial(self._of_points, basis, b, drawn)
         offset = np.zeros_like(start)
-        factors = np.repeat(b[:, :, None], k, axis=2)
-        constants = w
-        groups: tuple[Array, ...]
-        if self.own is None:
-            groups, factors, constants = (np.arange(self.m),), b[:, :, None], np.zeros_like(b[:, :, None])
-        else:
-            groups = _groups(self.own, k)
-            factors = np.concatenate([b[:, :, None], factors], axis=2)
-            constants = np.concatenate([np.zeros_like(b[:, :, None]), constants], axis=2)
-            constants = constants if self.is_summed else np.zeros_like(constants)
         if self.margins:
+            groups, factors, constants = told()
             factors, constants, offset = self._of_margins(basis, points, groups, factors, constants)
+            told = _given(groups, factors, constants)
         each = np.zeros((lanes, repeats, 0), basis.dtype)
         if others:
             product = basis.multiply(among[:, :, :, None], b[:, :, None])
+            w = _antisymmetric(basis, self.sizes, drawn)
             each = basis.add(product, w).reshape(lanes, repeats, -1)
         twice = basis.negate(basis.add(sizes, sizes))
         linear = basis.multiply(b, twice[:, None])
         sums = among if others else np.zeros_like(b)
         return CheckWeights(
-            basis, groups, points, factors, constants, b, each, offset, None,
-            np.ascontiguousarray(sums[:, :, None]), linear[:, :, None],
+            basis, told, points, b, each, offset, None, np.ascontiguousarray(sums[:, :, None]),
+            linear[:, :, None],
         )  # fmt: skip
+
+    def _of_points(self, basis: Basis, b: Array, drawn: Array) -> tuple[tuple[Array, ...], Array, Array]:
+        """Groups, factors and constants of replies of points, of coins b (lanes, R, k) and those of W."""
+        k, alike = len(self.sizes), b[:, :, None]
+        if self.own is None:
+            return (np.arange(self.m),), alike, np.zeros_like(alike)
+        factors = np.repeat(alike, k + 1, axis=2)
+        constants = np.zeros_like(factors)
+        if self.is_summed:
+            constants[:, :, 1:] = _antisymmetric(basis, self.sizes, drawn)
+        return _groups(self.own, k), factors, constants
 
     def _of_margins(
         self, basis: Basis, points: Array, groups: tuple[Array, ...], factors: Array, constants: Array
@@ -548,7 +558,7 @@ class HalfCheck:
         points[:, :, product < 0] = 0
         linear = np.broadcast_to(self._planes(basis)[2][:, None], (lanes, repeats, count, halves))
         return CheckWeights(
-            basis, groups, points, np.ones_like(constants), constants,
+            basis, _given(groups, np.ones_like(constants), constants), points,
             one[:, :, None],
             others.reshape(lanes, repeats, -1)[:, :, : 0 if self.summed else 2 * count],
             np.zeros_like(one), product, sums, linear,
@@ -586,7 +596,7 @@ class PlaneCheck:
         one = np.ones((lanes, repeats), basis.dtype)
         none = np.zeros((lanes, repeats, 0), basis.dtype)
         return CheckWeights(
-            basis, (np.arange(self.m),), a, b[:, :, None], np.zeros_like(b[:, :, None]), b, none,
+            basis, _given((np.arange(self.m),), b[:, :, None], np.zeros_like(b[:, :, None])), a, b, none,
             np.zeros_like(one), None, np.zeros_like(b[:, :, None]), b[:, :, None],
             ones=basis.add(one, sum_last(basis, a)),
         )  # fmt: skip
@@ -621,7 +631,8 @@ class SumCheck:
         one = np.ones((lanes, repeats), basis.dtype)
         given = np.moveaxis(g.reshape(lanes, repeats, self.ell, self.width), 2, 1)[:, :, :, None]
         return CheckWeights(
-            basis, (np.arange(self.ell * self.width),), g, b[:, :, None], np.zeros_like(b[:, :, None]),
+            basis,
+            _given((np.arange(self.ell * self.width),), b[:, :, None], np.zeros_like(b[:, :, None])), g,
             one[:, :, None], np.zeros((lanes, repeats, 0), basis.dtype), np.zeros_like(one), None,
             np.zeros_like(b[:, :, None]), b[:, :, None], given=np.ascontiguousarray(given),
         )  # fmt: skip
@@ -681,7 +692,7 @@ class PairCheck:
         nothing = np.zeros((lanes, repeats, 0), basis.dtype)
         factors = each[:, :, None]
         return CheckWeights(
-            basis, (np.zeros(1, int),), one[:, :, None], factors, np.zeros_like(factors),
+            basis, _given((np.zeros(1, int),), factors, np.zeros_like(factors)), one[:, :, None],
             np.concatenate([b, among], axis=2), nothing, np.zeros_like(one), np.full(1, -1),
             a[:, :, None], b[:, :, None],
         )  # fmt: skip
