@@ -15,6 +15,7 @@ from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import Driver
 from secfc.data.federation import Federation
+from secfc.data.inputs import checked_points
 from secfc.data.party import Party
 from secfc.errors import Caution, InputError
 from secfc.roles.exchange import PartyId
@@ -453,3 +454,39 @@ def _exactly(points: Array, known: KnownCenters, offered: Array) -> Array:
     wide = points.astype(object) * multiple
     scaled = np.stack([((wide - s * f) ** 2).sum(axis=1) for s, f in zip(sums, factors, strict=True)])
     return np.asarray(scaled.argmin(axis=0), np.int64)
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows that a client puts together itself, so that no sum it adds to can tell one of them.
+
+
+def bunch_rows(points: Array, rows: int) -> Array:
+    """Each row's place taken by the mean of a bunch of at least so many near rows: (m, d).
+
+    Cut where values reach widest, at the median, while both halves have enough.  Which rows are together
+    depends on all values, and not on their order; with others, or other columns, bunches are others.  Means
+    of a bunch are equal, so it is in one cluster in every step, and no sum of clusters, and no combination of
+    sums of any number of questions, or of runs over the same rows, has a part of it: whatever centers others
+    make, and if all of them look on.  Equal rows may be a bunch: then its mean is theirs.
+
+    points: (m, d), finite, of one client.  rows: from 1 on, at most m.
+
+    Raises InputError.
+
+    Source: microaggregation, as in Domingo-Ferrer and Mateo-Sanz (IEEE TKDE 14(1), 2002), by cuts as in
+    LeFevre, DeWitt and Ramakrishnan, Mondrian (ICDE 2006).
+    """
+    points = np.asarray(checked_points(np.asarray(points), "whoever bunches"), float)
+    if not 1 <= rows <= len(points):
+        raise InputError(f"rows={rows}: a bunch has from 1 to all m={len(points)} rows of the client")
+    out, parts = np.empty_like(points), [np.arange(len(points))]
+    while parts:
+        part = parts.pop()
+        if len(part) < 2 * rows:
+            out[part] = points[part].mean(axis=0)
+            continue
+        widest = np.ptp(points[part], axis=0).argmax()
+        # By all columns where the first one ties, so that the order of rows does not matter.
+        order = np.lexsort((*points[part].T[::-1], points[part, widest]))
+        parts += np.split(part[order], [len(part) // 2])
+    return out

@@ -56,6 +56,7 @@ VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
 PAIRS = "tests/secfc/test_pairs.py"
 SUMS = "tests/secfc/secure_sum/test_aggregate.py"
 FINAL = "tests/secfc/active/test_a12_final_labels.py"
+STEERED = "tests/secfc/active/test_a18_steered_sums.py"
 
 TABLE = (
     DeviationRow(
@@ -294,11 +295,16 @@ TABLE = (
         "nothing: sums that no rows have end the run, others pass", "unnoticed", "profile",
     ),
     DeviationRow(
-        "a client that says it has rows where it has none, `FederatedLloyd(floor=...)`",
-        "which rows of others a floor holds", "**single rows of others, where they move alone**",
-        "nothing: numbers of rows that no rows have end the run, others pass", "unnoticed", "steps",
+        "a client that says it has rows where it has none, or has others in each step, "
+        "`FederatedLloyd(floor=...)`",
+        "which rows of others a floor holds, and centers",
+        "**single rows of others: where they move alone, or by three sums whose centers it moves**",
+        "each client for itself, by `bunch_rows`; numbers of rows that no rows have end the run, others pass",
+        "unnoticed", "steps",
         ("tests/secfc/federated/test_course.py::"
-         "test_a_client_that_says_it_has_rows_where_it_has_none_reads_a_row_that_moves_alone",),
+         "test_a_client_that_says_it_has_rows_where_it_has_none_reads_a_row_that_moves_alone",
+         f"{STEERED}::test_a_floor_holds_for_two_sums_and_three_that_a_client_steers_tell_a_row",
+         f"{STEERED}::test_rows_that_a_client_bunched_itself_are_told_by_no_sums"),
     ),
     DeviationRow(
         "up to `t` members that tell false shares of a secure sum, of opened centers, or of distances of "
