@@ -159,8 +159,13 @@ class DaskParts(Parts):
         self._parts = list(parts)
 
     def run(self, f: Callable[..., Any], *each: Sequence[Any]) -> list[Any]:
-        """As of `Parts`."""
-        return list(_dask().compute(*self._plan(f, *each)))
+        """As of `Parts`.  Raises ConnectionError where the cluster is lost, and OSError for its files."""
+        try:
+            return list(_dask().compute(*self._plan(f, *each)))
+        except Exception as error:
+            if isinstance(error, OSError) or not type(error).__module__.startswith("distributed"):
+                raise
+            raise ConnectionError(f"the Dask cluster lost its work ({type(error).__name__})") from error
 
     def keep(self, f: Callable[..., Any], *each: Sequence[Any]) -> DaskParts:
         """As of `Parts`: in the memory of workers of the `distributed.Client` that there is; without one,

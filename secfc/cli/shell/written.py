@@ -278,7 +278,7 @@ def _header(with_ids: bool, linkage: Linkage | None) -> tuple[str, ...]:
 def _each(party: Party, labels: Any, kept: Any) -> Iterator[tuple[int, int, Any]]:
     places = party.places if kept is None or party.rows is not None else kept
     ids = party.ids or ("",) * len(labels)
-    return zip(places.tolist(), labels.tolist(), ids, strict=True)
+    return zip(places.tolist(), labels[:].tolist(), ids, strict=True)  # labels may lie in parts elsewhere
 
 
 def _cells(name: Any, linkage: Linkage | None) -> Line:

@@ -9,6 +9,7 @@ import pytest
 
 import secfc
 from secfc import FederatedLloyd, InputError
+from secfc.cli.shell.written import own_lines
 from secfc.data import resolution
 from secfc.data.parted_rows import PartedRows
 from secfc.data.sources import ParquetRows
@@ -93,6 +94,8 @@ def test_a_history_is_of_labels_that_are_all_here():
     assert isinstance(result.labels[0], parts.PartLabels)
     assert result.history == ()
     assert result.labels[0][5:9].shape == (4,)
+    head, *lines = own_lines(data.parties[0], result.labels[0])  # as a site writes them
+    assert (head, [label for _, label in lines]) == (("row", "label"), result.labels[0][:].tolist())
     other = secfc.fit(secfc.Lloyd(4), data, seed=3)  # reads all rows, as of any file
     assert (other.flat == secfc.fit(secfc.Lloyd(4), secfc.Federation.from_arrays(POINTS), seed=3).flat).all()
 

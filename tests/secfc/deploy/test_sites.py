@@ -25,7 +25,7 @@ from secfc.deploy.keys import create_key_file
 from secfc.pairs import TOLD
 from secfc.roles.description import PROTOCOL
 from tests.nightly import by_night, short
-from tests.secfc.deploy.sites import QUICK, ROOT, blobs, sites
+from tests.secfc.deploy.sites import QUICK, ROOT, blobs, free_port, sites
 
 pytestmark = pytest.mark.deployment
 
@@ -698,7 +698,6 @@ def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, 
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 def test_new_people_whose_columns_lie_at_several_sites_are_labeled_by_all_of_them(tmp_path, nursery):
     table = np.concatenate(list(blobs((50, 40)).values())) * [1.0, 30.0, 1.0]
     columns, names = {"a": ("x", "y"), "b": ("z",), "h": ()}, [f"p{i}" for i in range(90)]
@@ -819,3 +818,47 @@ def test_sites_learn_what_clusters_are_over_all_of_them(tmp_path, nursery):
                 assert cluster["median"] == [None] * 3
         server = json.loads((tmp_path / "server" / "results" / "report.json").read_text())
         assert server["profile"] is None
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["default", "masked"])
+def test_a_site_whose_rows_a_dask_cluster_reads_has_the_labels_of_fit_also_if_the_cluster_is_lost(
+    tmp_path, nursery, name
+):
+    distributed = pytest.importorskip("distributed")
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    options = {**BASE, "init": "random", "n_init": 4} if name == "default" else {"bound": 32.0, "n_init": 40}
+    way = {
+        "default": secfc.SecFC(3, 1, secfc.RandomLabels(), n_init=4),
+        "masked": secfc.FederatedLloyd(3, n_init=40),
+    }[name]
+    terms = {"options": options, "algorithm": "secfc" if name == "default" else "federated-lloyd"}
+    port = free_port()
+
+    def cluster():
+        return distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, scheduler_port=port
+        )
+
+    with sites(tmp_path, THREE, k=3, nursery=nursery, **terms) as run:
+        for client in THREE:
+            run.write_site(client, named=False, floors="smallest_t = 0\nsmallest_center = 1")
+        columns = dict(zip("xyz", THREE["site-1"].T, strict=True))
+        pq.write_table(pa.table(columns), tmp_path / "site-1" / "rows.parquet", row_group_size=6)
+        path = tmp_path / "site-1" / "site.toml"
+        dask = f'"rows.parquet"\ndask = "tcp://127.0.0.1:{port}"'
+        path.write_text(path.read_text().replace('"rows.csv"', dask))
+        with cluster():
+            run.start_all()
+            run.until("site-1", *({"default": ("clustering",), "masked": ("sum", 120, 3)}[name]))
+        if name == "masked":  # the other has all its rows by then
+            assert run.wait("site-1") == [75]
+            assert "the Dask cluster lost its work" in run.log("site-1")
+            assert "Traceback" not in run.log("site-1")
+        with cluster():
+            if run.processes["site-1"].poll() is not None:
+                run.start("site-1")
+            assert set(run.everybody().values()) == {0}, run.log("site-1")
+        want = wanted(way, THREE)
+        for client in THREE:
+            assert (run.labels(client) == want[client]).all()
