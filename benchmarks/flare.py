@@ -59,11 +59,16 @@ class Farm:
         self.hub = f"nvflare://localhost:{free_ports()}"
         self.processes: dict[PartyId, subprocess.Popen[bytes]] = {}
         project, _ = write_project(self.run_file(("x",)), home / "flare", LEAD)
-        nvflare = Path(sys.executable).parent / "nvflare"
-        command = [nvflare, "provision", "-p", project, "-w", home / "flare/kits"]
+        folders = self.provision(project)
+        self.lead = folders[LEAD]
+        self.kits = {p: Kit(folders["localhost" if p == SERVER else p]) for p in identities}
+
+    def provision(self, project: Path) -> Mapping[str, Path]:
+        """Folders of startup kits by participant, which one command makes."""
+        nvflare, folder = Path(sys.executable).parent / "nvflare", self.home / "flare/kits/secfc/prod_00"
+        command = [nvflare, "provision", "-p", project, "-w", self.home / "flare/kits"]
         subprocess.run(command, check=True, capture_output=True)
-        folder = home / "flare/kits/secfc/prod_00"
-        self.kits = {p: Kit(folder / ("localhost" if p == SERVER else p)) for p in identities}
+        return {path.name: path for path in folder.iterdir()}
 
     def run_file(self, features: Iterable[str], **words: Any) -> RunFile:
         """A run file of a new session."""
@@ -122,7 +127,7 @@ class Farm:
         end = time.monotonic() + 60
         while True:
             try:
-                return new_secure_session(LEAD, str(self.kits[SERVER].folder.parent / LEAD), timeout=5.0)
+                return new_secure_session(LEAD, str(self.lead), timeout=5.0)
             except Exception:
                 if time.monotonic() > end:
                     raise

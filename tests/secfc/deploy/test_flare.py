@@ -3,9 +3,13 @@
 import contextlib
 import csv
 import json
+import os
+import re
 import shutil
+import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +24,7 @@ import secfc
 from benchmarks.flare import DONE, LEAD, Farm
 from field.secrets.coins import SystemCoins
 from secfc.cli.deploy.run_file import build_run
-from secfc.deploy.flare.policy import write_site_rules as fitted
+from secfc.deploy.flare.policy import write_site_rules
 from secfc.deploy.flare.project import write_project
 from secfc.deploy.keys import create_key_file
 from secfc.roles.exchange import SERVER
@@ -67,19 +71,24 @@ class Runs(Farm):
                 text += '[data]\npath = "rows.csv"\nid_column = "id"\n'
             text += "[floors]\nsmallest_center = 1\n" + (floors if party == CLIENTS[1] else "")
             (folder / "site.toml").write_text(text)
-            fitted(self.kits[party], run.session, folder / "site.toml", command or SECFC)
+            write_site_rules(self.kits[party], run.session, folder / "site.toml", command or SECFC)
         return home, write_project(run, home / "flare", LEAD)[1]
 
 
-@pytest.fixture(scope="module")
-def farm(tmp_path_factory):
-    home = tmp_path_factory.mktemp("flare")
-    made = Runs(home)
+@contextlib.contextmanager
+def started(kind, home):
+    made = kind(home)
     made.start()
     try:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory):
+    with started(Runs, tmp_path_factory.mktemp("flare")) as made:
+        yield made
 
 
 def labels(home, client):
@@ -127,6 +136,72 @@ def test_a_run_gives_the_labels_of_fit(farm, name):
     assert farm.ended(farm.submit(job)) == DONE
     assert all_labels(home) == expected(build_run(run).algorithm)
     assert not list(home.glob("*/journal/*"))
+
+
+class Apart(Runs):
+    """A farm whose sites have made their keys themselves, by the commands of the page.  sent: files."""
+
+    def provision(self, project):
+        page = (Path(write_site_rules.__code__.co_filename).parent / "README.md").read_text()
+        init, ask, approve, package = re.findall(r"^(nvflare (?:cert|package) .*?) *#", page, re.MULTILINE)
+        root, self.sent = self.home / "root", []
+        root.mkdir()
+        found = json.loads(project.read_text())
+        server = next(one for one in found["participants"] if one["type"] == "server")
+        ports = {name: server[name] for name in ("fed_learn_port", "admin_port")}
+        profile = {"name": "secfc", "scheme": "tcp", "connection_security": "mtls"}
+        profile["server"] = {"host": "localhost", **ports}
+        (root / "profile.yaml").write_text(json.dumps(profile))
+        self.typed(init, root)
+        print_of = ["openssl", "x509", "-in", "ca/rootCA.pem", "-noout", "-fingerprint", "-sha256"]
+        seen = subprocess.run(print_of, cwd=root, check=True, capture_output=True, text=True).stdout
+        package = package.replace("SHA256:...", "SHA256:" + seen.strip().partition("=")[2])
+        for one in found["participants"]:
+            name = one["name"]
+            (own := self.home / "own" / name).mkdir(parents=True)
+            (own / f"{name}.yml").write_text(json.dumps({"name": "secfc", "participants": [one]}))
+            self.typed(ask.replace("north", name), own)
+            self.send(own / name / f"{name}.request.zip", root)
+            self.typed(approve.replace("north", name), root)
+            self.send(root / f"{name}.signed.zip", own)
+            self.typed(package.replace("north", name), own)
+        names = [one["name"] for one in found["participants"]]
+        return {name: self.home / "own" / name / "workspace/secfc/prod_00" / name for name in names}
+
+    def typed(self, line, folder):
+        """A line of the page, in somebody's folder."""
+        environment = {**os.environ, "HOME": str(folder)}
+        environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+        done = subprocess.run(
+            line, shell=True, cwd=folder, env=environment, text=True, capture_output=True,
+            stdin=subprocess.DEVNULL, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, (line, done.stdout + done.stderr)
+
+    def send(self, path, folder):
+        self.sent.append(shutil.copy(path, folder))
+
+
+def test_sites_that_make_their_own_keys_by_the_commands_of_the_page_run_and_no_key_is_sent(tmp_path):
+    with started(Apart, tmp_path) as made:
+        assert len(made.sent) == 2 * (len(PARTIES) + 1)
+        for path in made.sent:
+            with zipfile.ZipFile(path) as sent:
+                assert not any(b"PRIVATE KEY" in sent.read(name) for name in sent.namelist())
+        for folder in (tmp_path / "root", *(tmp_path / "own").iterdir()):
+            keys = [path for path in folder.rglob("*") if path.suffix == ".key"]
+            assert keys
+            assert {path.stat().st_mode & 0o777 for path in keys} == {0o600}
+            assert {path.name for path in keys} <= {
+                "rootCA.key",
+                f"{folder.name}.key",
+                "client.key",
+                "server.key",
+            }
+        run = made.run(**DEFAULT)
+        home, job = made.prepare(run)
+        assert made.ended(made.submit(job)) == DONE
+        assert all_labels(home) == expected(build_run(run).algorithm)
 
 
 def test_a_job_of_a_run_that_has_ended_says_so_in_its_own_error(farm):
