@@ -79,7 +79,8 @@ class AuditLog:
     identity: Identity
 
     def append(self, what: str, outcome: str, **facts: Any) -> Mapping[str, Any]:
-        """Add a line, on disk when this returns: the line.  Raises InputError for what is no audit; OSError.
+        """Add a line, on disk when this returns: the line.  Raises InputError for what is no audit, or
+        another party's of this run; OSError.
 
         Half a line, which a crash has left at the end, is cut off, and the new line says so (`torn`: bytes).
         """
@@ -88,6 +89,8 @@ class AuditLog:
             data = file.read()
             whole = data[: data.rfind(b"\n") + 1]
             head = head_of(whole, self.path)
+            if whole:
+                self.refuse_other_party(json.loads(whole.splitlines()[-1]), facts.get("session"))
             if torn := len(data) - len(whole):
                 facts["torn"] = torn
             said = facts | {
@@ -101,6 +104,14 @@ class AuditLog:
             file.flush()
             os.fsync(file.fileno())
         return said
+
+    def refuse_other_party(self, said: Mapping[str, Any], session: str | None) -> None:
+        """Raise InputError for a line of another party in the same run: two have one folder."""
+        if session is not None and said.get("session") == session and said.get("party") != self.party:
+            raise InputError(
+                f"{self.path} is the record of {said.get('party')!r} in this run, not of {self.party!r}: "
+                "each party needs a folder of its own. Move the site file and key of one of them to another"
+            )
 
     def entries(self) -> list[dict[str, Any]]:
         """All lines, unverified; none without a file.  Raises InputError for what is no audit; OSError."""

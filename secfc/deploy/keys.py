@@ -154,7 +154,7 @@ def _key_lines(path: Path) -> dict[str, str]:
     if path.is_dir():
         raise InputError(f"{path} is a directory: name the file of a key in it")
     refuse_readable(path, "a key")
-    text = path.read_text(encoding="ascii", errors="replace").strip()
+    text = path.read_text(encoding="utf-8-sig", errors="replace").strip()
     found = {
         head: line.removeprefix(head).strip()
         for line in text.splitlines()
@@ -165,7 +165,9 @@ def _key_lines(path: Path) -> dict[str, str]:
     for form in ({HEAD}, {PUBLIC, PROTECTED}):
         if found.keys() == form and all(_is_hex(found[head], sizes[head]) for head in form):
             return found
-    raise InputError(f"{path} is no key: `secfc deploy key` makes one")
+    raise InputError(
+        f"{path} is no key: `secfc deploy key` makes one. If it was one restore it, as run files pin a key"
+    )
 
 
 def _is_hex(text: Any, size: int) -> bool:

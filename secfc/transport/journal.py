@@ -81,6 +81,7 @@ START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 # Of files that no other program of this process inherits, and no link stands for; as far as a system knows.
 SAFELY = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"))
 
+OTHER_PARTY = "is the journal of"
 OTHER_TERMS = "belongs to a run with other parameters or data"
 
 
@@ -135,6 +136,8 @@ class Journal:
         file = os.fdopen(os.open(path, flags, 0o600), "r+b")
         try:
             if not lock_descriptor(file.fileno(), blocking=False):
+                frame = file.read(FRAME)
+                _refuse_other_party(path, file.read(int.from_bytes(frame[1:9], "little") & 0xFFFF), party)
                 raise JournalError(f"{path} is in use: let the other process finish, or end it")
             if hasattr(os, "fchmod"):  # elsewhere a file is its owner's by where it is
                 os.fchmod(file.fileno(), 0o600)
@@ -338,16 +341,13 @@ class Journal:
 
     def _identify(self, header: bytes, run: bytes) -> bytes:
         """The seed in a header of the right version, run and party."""
-        version, found, seed, party = header[0], header[1:33], header[33:65], header[65:].decode()
+        version, found, seed = header[0], header[1:33], header[33:65]
         if version != VERSION:
             raise JournalError(
                 f"{self.path} is a journal of version {version}, this software writes version {VERSION}: "
                 "resume with the software that began the run, or start again in another directory"
             )
-        if party != self.party:
-            raise JournalError(
-                f"{self.path} is the journal of {party!r}, not of {self.party!r}: name another"
-            )
+        _refuse_other_party(self.path, header, self.party)
         if found != run:
             raise JournalError(
                 f"{self.path} {OTHER_TERMS}: repeat those of that run to "
@@ -585,6 +585,15 @@ def _encoded(sender: PartyId, message: object) -> list[Part]:
         return list(wire.buffers(message))
     except wire.WireError as error:
         raise blame_error(sender, f"sent bytes that are no message ({error})") from error
+
+
+def _refuse_other_party(path: Path, header: bytes, party: PartyId) -> None:
+    """Raise JournalError where a header, or as much of it as there is yet, is another party's."""
+    found = header[65:].decode(errors="replace")
+    if found not in ("", party):
+        raise JournalError(
+            f"{path} {OTHER_PARTY} {found!r}, not of {party!r}: each party needs a folder of its own"
+        )
 
 
 def exchange_digest(number: int, send: Mapping[PartyId, object]) -> bytes:

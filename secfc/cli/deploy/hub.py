@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from secfc.cli.deploy.keys import read_notice
+from secfc.cli.deploy.keys import ask_passphrase, read_notice
 from secfc.cli.deploy.logs import Page
 from secfc.cli.shell.errors import RefusedInput, bad_input
 from secfc.cli.shell.options import Whole, argument, command, option
@@ -114,7 +114,7 @@ def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
-        context.load_cert_chain(certificate, key)
+        context.load_cert_chain(certificate, key, lambda: ask_passphrase(key or certificate))
     except (OSError, ssl.SSLError) as error:
         raise RefusedInput(
             f"--certificate {certificate}, --key {key}: {error}. Give PEM files that fit."

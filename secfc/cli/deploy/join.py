@@ -36,6 +36,7 @@ from secfc.deploy.history import charge_first
 from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
 from secfc.errors import DisputedRows, JournalError, ProtocolError, TooFewReplies, problem_id
 from secfc.roles.exchange import SERVER
+from secfc.transport.journal import OTHER_PARTY
 
 if TYPE_CHECKING:
     from secfc.algorithm import PublicFacts
@@ -246,12 +247,13 @@ def failures_kept(
 ) -> Iterator[None]:
     """Within the body, a run that does not end well leaves a report of what is known here.
 
-    None where another process takes part in it: that one's run has not ended.
+    None where another process takes part in it, or another party: that one's run has not ended.
     """
     try:
         yield
     except Exception as error:
-        if not (isinstance(error, JournalError) and "is in use" in str(error)):
+        others = isinstance(error, JournalError) and ("is in use" in str(error) or OTHER_PARTY in str(error))
+        if not others:
             results.write_failure(site, asked, log, started, error)
         raise
 

@@ -26,6 +26,7 @@ from secfc.deploy.consent import (
 from secfc.deploy.floors import BelowFloor
 from secfc.errors import InputError, PartyId, problem_id
 from secfc.roles.description import describe_value
+from secfc.transport.journal import OTHER_PARTY
 
 if TYPE_CHECKING:
     from secfc.cli.deploy.run_file import Built
@@ -130,6 +131,8 @@ def failures_recorded(site: LoadedSite, what: str, digest: Callable[[], str | No
     except FewerSites:  # which ended, and said so
         raise
     except BaseException as error:
+        if OTHER_PARTY in str(error):  # whose folder this is
+            raise
         outcome, facts = describe_failure(error)
         # The failure is told in any case, also where no line can be written.
         with suppress(OSError, InputError):

@@ -24,7 +24,7 @@ from secfc.deploy.site import SITE_FILE, SiteFile
 from secfc.errors import InputError, JournalError
 from secfc.roles.description import description_digest
 from secfc.roles.exchange import SERVER
-from secfc.transport.journal import OTHER_TERMS, Journal
+from secfc.transport.journal import OTHER_PARTY, OTHER_TERMS, Journal
 
 if TYPE_CHECKING:
     from secfc.data.party import Party
@@ -118,7 +118,11 @@ class LoadedSite:
         return replace(own, partners=partners, coordinators=servers)
 
     def check_session(self) -> None:
-        """Raise InputError for a session that was used, and whose journal is gone, or was put back."""
+        """Raise InputError for a session that was used, and whose journal is gone, or was put back; and where
+        another party of this run has the same folder, whose end would count for this one's.
+        """
+        for said in self.audit.entries():
+            self.audit.refuse_other_party(said, self.run.session.hex())
         if not self.journal.exists():
             self.remembered.check_session(self.run.session, None)
         elif any(self.is_end(said) for said in self.audit.entries()):
@@ -142,6 +146,8 @@ class LoadedSite:
         try:
             self.open_journal().close()
         except JournalError as error:
+            if OTHER_PARTY in str(error):
+                raise InputError(str(error)) from error
             if OTHER_TERMS not in str(error):
                 return  # told where the run begins
             rest = (

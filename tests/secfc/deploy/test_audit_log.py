@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -144,3 +145,14 @@ def test_a_user_without_a_name_is_told_by_number(tmp_path, monkeypatch):
     monkeypatch.setattr("getpass.getuser", nobody)
     said = AuditLog(tmp_path / "audit.jsonl", "a", OWN).append("join", "finished")
     assert said["by"] == f"uid {os.getuid()}"
+
+
+def test_a_party_of_the_same_run_puts_nothing_on_the_record_of_another(log):
+    session = "00" * 32
+    log.append("join", "suspended", session=session)
+    before = log.path.read_bytes()
+    other = replace(log, party="server")
+    with pytest.raises(InputError, match=f"record of '{log.party}' in this run, not of 'server'.* folder"):
+        other.append("serve", "failed", session=session)
+    assert log.path.read_bytes() == before
+    other.append("serve", "failed", session="ff" * 32)  # the same site may serve in another run

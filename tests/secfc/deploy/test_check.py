@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("websockets")
 
@@ -16,8 +18,10 @@ from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import build_run
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.errors import RefusedInput
+from secfc.cli.shell.program import main
 from secfc.data.party import Party
 from secfc.errors import InputError
+from secfc.transport.journal import Journal
 from tests.secfc.deploy.sites import Sites, blobs, free_port
 
 ROWS = blobs((12, 15, 14))
@@ -177,6 +181,29 @@ def test_results_that_are_there_or_cannot_be_written_are_said_before_a_run(site,
     monkeypatch.setattr("os.access", lambda path, mode: path != folder)  # whoever is root may write anywhere
     with pytest.raises(RefusedInput, match="may not be written to"):
         Results.at(folder, force=True)
+
+
+def test_two_parties_of_a_run_in_one_folder_are_told_so_and_leave_the_first_ones_files_alone(site):
+    found = site()
+    server = replace(found.audit, party="server")
+    for held in (True, False):  # while the other one runs, and after it was ended
+        other = Journal.open(found.journal, "server", found.run.digest)
+        if not held:
+            other.close()
+        done = CliRunner().invoke(main, ["deploy", "join", str(found.folder / "site.toml")])
+        assert (done.exit_code, "the journal of 'server', not of 'site-0'" in done.output) == (2, True)
+        assert "let the other process finish" not in done.output
+        checked = CliRunner().invoke(main, ["deploy", "check", str(found.folder / "site.toml"), "--offline"])
+        assert (checked.exit_code, "the journal of 'server'" in checked.output) == (2, True)
+        assert not found.audit.path.exists()
+        assert not (found.file.results / "failure.json").exists()
+        other.close()
+    found.journal.unlink()
+    server.append("serve", "finished", session=found.run.session.hex())
+    for command in ("join", "check"):
+        done = CliRunner().invoke(main, ["deploy", command, str(found.folder / "site.toml")])
+        assert (done.exit_code, "the record of 'server' in this run" in done.output) == (2, True), done.output
+    assert len(found.audit.entries()) == 1
 
 
 def test_a_record_that_was_altered_is_said_before_a_run(site):

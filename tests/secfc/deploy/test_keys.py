@@ -1,5 +1,6 @@
 """A site's keys: under a passphrase, followed by others, and revoked; in the words of its operator."""
 
+import contextlib
 import json
 import os
 import pty
@@ -8,15 +9,18 @@ from datetime import date
 
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 pytest.importorskip("websockets")
 
 from field import SeededCoins
 from field.secrets.channels import Identity
+from secfc.cli.deploy.hub import _tls as tls_of_hub
 from secfc.cli.deploy.hub import take_revocations
 from secfc.cli.deploy.join import waiting_of
 from secfc.cli.deploy.logs import Log
 from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.shell.errors import RefusedInput
 from secfc.cli.shell.program import main
 from secfc.deploy import keys
 from secfc.deploy.audit_log import verify_chain
@@ -34,6 +38,7 @@ from secfc.deploy.keys import (
 )
 from secfc.errors import InputError
 from tests.secfc.deploy.sites import HERE, SECFC, Sites, blobs, sites
+from tests.secfc.deploy.test_lines import certificate, pem
 
 A, B, C, D = (Identity(SeededCoins(7, name).bytes(32)) for name in "abcd")
 NOON = "2026-03-01T12:00:00+00:00"
@@ -77,6 +82,31 @@ def test_a_key_under_a_passphrase_opens_with_it_alone_and_shows_its_public_part_
         path.write_text(altered)
         with pytest.raises(InputError, match=r"does not open|is no key"):
             load_key_file(path, lambda _: PHRASE)
+
+
+def test_a_key_that_an_editor_marked_is_read_and_what_is_none_is_not_made_anew(tmp_path):
+    path = tmp_path / "a.key"
+    found = create_key_file(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert load_key_file(path).public == found.public
+    path.write_text("-----BEGIN PRIVATE KEY-----")
+    with pytest.raises(InputError, match=r"is no key.* If it was one restore it"):
+        load_key_file(path)
+
+
+def test_a_hubs_key_may_be_under_a_passphrase_and_who_forgets_it_is_told(tmp_path, monkeypatch):
+    ours = certificate("ours")
+    secret = ours[0].private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(PHRASE.encode())
+    )
+    (tmp_path / "hub.key").write_bytes(secret)
+    (tmp_path / "hub.pem").write_text(pem(ours[1]))
+    with pytest.raises(InputError, match=r"hub\.key needs a passphrase, .* let SECFC_PASSPHRASE_FILE name"):
+        tls_of_hub(tmp_path / "hub.pem", tmp_path / "hub.key")
+    for phrase, why in ((PHRASE, None), (NEXT, "Give PEM files that fit")):
+        monkeypatch.setenv("SECFC_PASSPHRASE", phrase)
+        with contextlib.nullcontext() if why is None else pytest.raises(RefusedInput, match=why):
+            tls_of_hub(tmp_path / "hub.pem", tmp_path / "hub.key")
 
 
 def test_a_guess_at_a_passphrase_takes_128_mib(monkeypatch, tmp_path):

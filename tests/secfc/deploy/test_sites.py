@@ -840,7 +840,8 @@ def test_a_site_whose_rows_a_dask_cluster_reads_has_the_labels_of_fit_also_if_th
             n_workers=1, threads_per_worker=1, dashboard_address=None, scheduler_port=port
         )
 
-    with sites(tmp_path, THREE, k=3, nursery=nursery, **terms) as run:
+    patient = replace(QUICK, patience=180.0, rejoin=180.0)
+    with sites(tmp_path, THREE, k=3, nursery=nursery, waiting=patient, **terms) as run:
         for client in THREE:
             run.write_site(client, named=False, floors="smallest_t = 0\nsmallest_center = 1")
         columns = dict(zip("xyz", THREE["site-1"].T, strict=True))
