@@ -223,5 +223,5 @@ async def _all_there(
     reasons = "".join(f" ({why[peer]})" for peer in missing if peer in why)
     raise TimeoutError(
         f"{', '.join(missing)} did not come within {arrival:g} s{reasons}: see that it runs, with the same "
-        "run file, and start this party again"
+        "run file and over the same hub, and start this party again"
     )
