@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from scipy import stats
 from field import SeededCoins, SystemCoins
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from field.secrets.coins import StoredCoins
+from tests.conftest import drawing_by
+from tests.nightly import NIGHTLY
 
 
 def test_seeded_coins_repeat_and_labels_separate_them():
@@ -25,6 +29,17 @@ def test_seeded_coins_repeat_and_labels_separate_them():
 
 def test_system_coins_never_repeat():
     assert SystemCoins().bytes(32) != SystemCoins().bytes(32)
+    line = [sys.executable, "-c", "from field import SystemCoins; print(SystemCoins().bytes(32))"]
+    one, other = (subprocess.run(line, capture_output=True, check=True).stdout for _ in range(2))
+    assert one != other
+
+
+@pytest.mark.skipif(NIGHTLY, reason="nights draw the coins of the system")
+def test_coins_of_a_test_follow_from_its_name(request):
+    drawn = SystemCoins().bytes(32)
+    for name, same in ((request.node.nodeid, True), ("another", False)):
+        with drawing_by(name):
+            assert (SystemCoins().bytes(32) == drawn) == same
 
 
 @pytest.mark.parametrize("prime", [3, 11, 257, 10007, *LANE_PRIMES[:2], 2**31 - 1, MERSENNE_61])
