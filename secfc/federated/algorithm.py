@@ -274,7 +274,7 @@ class FederatedLloyd:
             yield from sums.open_silhouettes(runs, current[0])
             sizes = {run: len(near.centers.counts) for run, near in runs.asked.items()}
             before = {run: rows.number_labels(current[run], near.groups) for run, near in runs.asked.items()}
-            after = {run: rows.label_rows(near.centers) for run, near in runs.asked.items()}
+            after = {run: rows.label_rows(near.centers, before[run]) for run, near in runs.asked.items()}
             held: dict[int, int] = {}
             if plan.floor > 1:
                 after, held, sizes = yield from sums.hold_moves(before, after, sizes)

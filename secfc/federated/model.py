@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -228,6 +229,7 @@ class ClientRows:
         held: int | None = None,
     ) -> None:
         self.shape, self._tiles = shape, cast("RowTiles | None", None)
+        self._summed: dict[int, tuple[Array, Array]] = {}  # sums of labels that somebody has, by their id
         self._points = np.empty((0, shape[1]), np.int64)
         if shape[0] * shape[1] < FEW_VALUES:
             self._points = np.concatenate([self._points, *(block for _, block in blocks)])
@@ -250,24 +252,54 @@ class ClientRows:
 
     def number_labels(self, labels: Array, groups: Array) -> Array:
         """Labels (m,) int32 by the number of each in groups; -1 stays."""
-        return np.append(groups, -1)[labels].astype(np.int32)
+        if (groups == np.arange(len(groups))).all():
+            return labels
+        numbered = np.append(groups, -1)[labels].astype(np.int32)
+        if (found := self._summed.get(id(labels))) and len(found[1]) == len(groups):
+            kept, c = groups >= 0, int(groups.max()) + 1
+            sums, counts = np.zeros((c, self.shape[1]), np.int64), np.zeros(c, np.int64)
+            np.add.at(sums, groups[kept], found[0][kept])
+            np.add.at(counts, groups[kept], found[1][kept])
+            self.note_sums(numbered, sums, counts)
+        return numbered
+
+    def note_sums(self, labels: Array, sums: Array, counts: Array) -> None:
+        """Keep sums (k, d) and numbers (k,) of rows by label for as long as there are these labels (m,)."""
+        self._summed[id(labels)] = sums, counts
+        weakref.finalize(labels, self._summed.pop, id(labels), None)
 
     def keep_labels(self, labels: Array) -> Array:
         """Labels (m,) as a history has them, in few bytes."""
         return compact_labels(labels)
 
-    def label_rows(self, known: KnownCenters) -> Array:
-        """The nearest offered center of each row, see `nearest_offered`: (m,) int32."""
+    def label_rows(self, known: KnownCenters, before: Array | None = None) -> Array:
+        """The nearest offered center of each row, see `nearest_offered`: (m,) int32.
+
+        before: labels (m,) of which most stay; if sums of them are known, rows that move alone change these.
+        """
         if self._tiles is None:
             return nearest_offered(self._points, known)
         labels, filtered = np.full(self.shape[0], -1, np.int32), known.filter_centers()
-        if filtered is not None:
+        if filtered is None:
+            return labels
+        if before is None or (found := self._summed.get(id(before))) is None:
             self._tiles.label_rows(filtered, labels)
+            return labels
+        more = max(0, len(known.sums) - len(found[1]))
+        labels[:] = before
+        sums, counts = (np.concatenate([x, np.zeros((more, *x.shape[1:]), x.dtype)]) for x in found)
+        self._tiles.label_rows(filtered, labels, sums, counts)
+        self.note_sums(labels, sums, counts)
         return labels
 
     def sum_rows(self, labels: Array, k: int) -> tuple[Array, Array]:
         """Sums (k, d) and numbers (k,) int64 of rows by label (m,) in [-1, k)."""
-        return sums_of(self._points, labels, k) if self._tiles is None else self._tiles.sum_rows(labels, k)
+        if self._tiles is None:
+            return sums_of(self._points, labels, k)
+        if (found := self._summed.get(id(labels))) is None or len(found[1]) != k:
+            found = self._tiles.sum_rows(labels, k)
+            self.note_sums(labels, *found)
+        return found
 
     def sum_squares(self) -> int:
         """The sum of squares of all values, exact."""

@@ -73,6 +73,7 @@ class PartRows(ClientRows):
         self.shape, self.given, self.owner = (given.shape[0], len(places)), given, owner
         rounded = partial(_round_part, quantizer, list(places), owner)
         self._parts, self._digests = given.keep(rounded, given.firsts, given.sizes), list[bytes]()
+        self._summed = {}
 
     def run(self, f: Callable[..., Any], *each: Sequence[Any]) -> list[Any]:
         """As of `Parts`, of functions of rounded rows.
@@ -98,7 +99,7 @@ class PartRows(ClientRows):
         """Labels of all rows in one cluster."""
         return PartLabels(self, LabelRule())
 
-    def label_rows(self, known: KnownCenters) -> Any:
+    def label_rows(self, known: KnownCenters, before: Any = None) -> Any:
         """As of `ClientRows`; nothing is computed yet."""
         return PartLabels(self, LabelRule(known))
 

@@ -44,7 +44,7 @@ from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests, split
 TRIES = 4
 # An automatic scale gives at least so many integer steps between 0 and the bound, in as few lanes as hold
 # them, and at most MOST: sums of 2**31 points of it stay below 2**62.
-LEAST, MOST = 1 << 14, 1 << 31
+LEAST, MOST = 1 << 14, (1 << 31) - 1
 
 
 class SharedTotals(Message, tag=235):

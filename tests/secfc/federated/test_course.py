@@ -732,13 +732,49 @@ def test_rows_that_are_not_in_memory_have_the_labels_of_those_that_are(monkeypat
     monkeypatch.setattr(row_tiles.RowTiles.__init__, "__kwdefaults__", {"held": 0})
     monkeypatch.setattr(inputs, "BLOCK_BYTES", 8 * 3 * 100)
     monkeypatch.setattr(secfc.Party, "read", None)
-    streams = [secfc.ArrowRows(lambda table=table: table) for table in tables]
-    data = secfc.Federation.from_arrays(streams)
+    streams, summed = [secfc.ArrowRows(lambda table=table: table) for table in tables], []
+    data, sum_rows = secfc.Federation.from_arrays(streams), row_tiles.RowTiles.sum_rows
+
+    def count(tiles, labels, k):
+        summed.append(k)
+        return sum_rows(tiles, labels, k)
+
+    monkeypatch.setattr(row_tiles.RowTiles, "sum_rows", count)
     result = secfc.fit(way, data, seed=3)
+    # All rows are summed once, then those that moved alone; where a floor kept some back, all again.
+    assert summed == [1] * 3 or floor > 1
     assert_same(result, expected)
     assert result.cost == expected.cost
     assert (np.concatenate(plain.predict(data)) == plain.flat).all()
     assert (np.concatenate(result.predict(data)) == result.flat).all()
+
+
+def test_sums_of_rows_that_moved_are_those_of_all(monkeypatch):
+    """Whatever clusters become before, also where none is offered and where one is in another's place."""
+    rng = np.random.default_rng(0)
+    points = rng.integers(-99, 99, (700, 3))
+    monkeypatch.setattr(model, "FEW_VALUES", 1)
+    rows, now = model.ClientRows([(0, points)], points.shape, 1 << 15), np.zeros(700, np.int32)
+    rows.sum_rows(now, 1)
+    for c, groups in ((2, [0]), (4, [2, 0]), (5, [4, -1, 0, 1]), (5, [0, 1, 2, 3, 4]), (3, [1, 0, 2, 2, 1])):
+        centers = rng.integers(-99, 99, (c, 3))
+        known = model.KnownCenters(centers, np.ones_like(centers), np.arange(c) != 3)
+        before = rows.number_labels(now, np.array(groups))
+        np.testing.assert_array_equal(before, np.append(groups, -1)[now])
+        now = rows.label_rows(known, before)
+        np.testing.assert_array_equal(now, nearest_offered(points, known))
+        for ours, theirs in zip(rows.sum_rows(now, c), sums_of(points, now, c), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert len(rows._summed) == 2  # of labels that there are: these, and those before them
+    nobody = model.KnownCenters.no_centers(3, 3)
+    assert (rows.label_rows(nobody, now) == -1).all()
+
+
+@pytest.mark.parametrize("bound", [4.0, 5.0])
+def test_an_automatic_scale_takes_four_bytes_a_value(bound):
+    """Of a bound that is a power of two it took eight."""
+    plan = FederatedLloyd(3).plan(PublicFacts(("a", "b", "c"), (10**6,) * 3, 2, bound))
+    assert 2**28 < plan.quantizer.max_int < 2**31
 
 
 def test_a_plan_takes_memory_that_grows_with_clients_and_not_with_pairs_of_them():
