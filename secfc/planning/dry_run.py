@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -185,9 +186,13 @@ class MessageChains:
 
 @dataclass(eq=False)
 class CostRecorder:
-    """Adds up what every question costs; pass it to `fit` as `watch`."""
+    """Adds up what every question costs; pass it to `fit` as `watch`.
 
-    begun: float = field(default_factory=working_clock)
+    Seconds are as of a machine that does nothing else: of the processor where a clock on the wall, which
+    waits for others, counts more of them, and of that where several threads work.
+    """
+
+    begun: tuple[float, float] = field(default_factory=lambda: (working_clock(), process_time()))
     order: list[int] = field(default_factory=list)
     asked: dict[int, Asked] = field(default_factory=dict)
     bodies: dict[Asked, Any] = field(default_factory=dict)
@@ -198,7 +203,7 @@ class CostRecorder:
     chains: MessageChains = field(default_factory=lambda: MessageChains())
 
     def __call__(self, party: PartyId, exchange: Exchange) -> None:
-        now = working_clock()
+        taken = min(working_clock() - self.begun[0], process_time() - self.begun[1])
         number = exchange.round // STRIDE if exchange.round >= ITERATE else -1
         if number not in self.sizes:
             self.order.append(number)
@@ -216,8 +221,8 @@ class CostRecorder:
             if side == "server" and number >= 0 and not self.asked[number]:
                 self.asked[number] = query_of(body)
                 self.bodies[self.asked[number]] = body
-        self.spent[number][party] = self.spent[number].get(party, 0.0) + now - self.begun
-        self.begun = working_clock()
+        self.spent[number][party] = self.spent[number].get(party, 0.0) + taken
+        self.begun = working_clock(), process_time()
 
     @property
     def questions(self) -> list[tuple[Asked, RunCost]]:

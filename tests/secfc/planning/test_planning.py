@@ -32,6 +32,7 @@ from secfc.planning.dp_utility import (
 from secfc.planning.dry_run import CostRecorder, total_cost
 from secfc.planning.feasibility import Impossible, PlanRequest, has_plan
 from secfc.planning.text import noise_cost
+from secfc.roles.exchange import SERVER, Exchange
 from tests.nightly import by_night
 
 
@@ -56,6 +57,23 @@ CASES = [
     benchmark.Setting("k-FED", 5, 600, 6, 2, 1, 2),
     benchmark.Setting("DBSCAN", 5, 900, 6, 2, 1, 3),
 ]
+
+
+@pytest.mark.parametrize(("wall", "processor"), [(10.0, 1.0), (1.0, 2.0)], ids=["busy", "threads"])
+def test_seconds_are_of_work_and_not_of_what_else_a_machine_does(monkeypatch, wall, processor):
+    """A plan of 100 clients said 20 s on a busy machine, where a run takes 3 of a processor."""
+    turns = {"wall": 0, "processor": 0}
+
+    def clock(name, pace):
+        turns[name] += 1
+        return pace * turns[name]
+
+    monkeypatch.setattr(dry_run, "working_clock", lambda: clock("wall", wall))
+    monkeypatch.setattr(dry_run, "process_time", lambda: clock("processor", processor))
+    recorder = CostRecorder()
+    for name in ("client-0", "client-1", SERVER):
+        recorder(name, Exchange({}))
+    assert total_cost([cost for _, cost in recorder.questions]).seconds == 3  # not 30, not 6
 
 
 @pytest.mark.parametrize("setting", CASES, ids=lambda setting: setting.policy)
