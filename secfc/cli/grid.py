@@ -300,6 +300,8 @@ class PlotOptions(RowsOptions):
     hue: str | None = option(help="A line for each value of this column.")
     row: str | None = option(help="Panels below each other for its values.")
     col: str | None = option(help="Panels beside each other for its values.")
+    log: str | None = option(None, ["x", "y", "both", "neither"], help=
+        "Logarithmic axes. Default: those of values that span more than a factor of 30.")  # fmt: skip
     out: Path | None = option(metavar="OUT.png", help="Default: the rows' name, ending in .png.")
 
 
@@ -321,7 +323,7 @@ def plot(given: PlotOptions) -> None:
     check_output(target, "--out", [rows], force=given.force)
     from secfc.grids.rows import plot as picture
 
-    figure = picture(given.chosen(), given.x, given.y, given.hue, given.row, given.col)
+    figure = picture(given.chosen(), given.x, given.y, given.hue, given.row, given.col, given.log)
     write_picture(lambda: figure, target, "--out")
     click.echo(f"Picture written to {target}")
 

@@ -127,7 +127,9 @@ LABELS = {
     "slowest_client_ms_per_step": "time a step, slowest client [ms]",
     "server_ms_per_step": "time a step, server [ms]", "bytes": "traffic of a run [bytes]",
     "bytes_per_step": "traffic a step [bytes]", "cost": "cost [squared distances to means]",
-    "accuracy": "accuracy [share of points]",
+    "accuracy": "accuracy [share of points]", "messages": "messages of a run", "n_init": "restarts n_init",
+    "steps": "steps of a run, with those of the start", "scale": "scale [integers a data unit]",
+    "cores": "processor cores", "epsilon_spent": "epsilon spent", "init": "start",
 }  # fmt: skip
 
 
@@ -138,15 +140,17 @@ def plot(
     hue: str | None = None,
     row: str | None = None,
     column: str | None = None,
+    log: str | None = None,
 ) -> Any:
     """A matplotlib Figure: the median of y over x, and its quartiles where there are several.
 
     hue: a line for each of its values.  row, column: a panel for each, one below or beside the other, on the
-    same axes.  Rows that failed are left out.  Axes are logarithmic where positive values span more than a
-    factor of 30.
+    same axes.  Rows that failed are left out.  log: which axes are logarithmic, a word of `LOG_AXES`; None
+    for those whose positive values span more than a factor of 30.
 
     Raises InputError for a column that no row has, or that holds no numbers, where rows of one place differ
-    in more than their seed, and for more than `MOST_PANELS`; ImportError without matplotlib.
+    in more than their seed, for more than `MOST_PANELS`, and for a logarithmic axis of values that are not
+    all above 0; ImportError without matplotlib.
     """
     usable = drawable_rows(rows, x, y, hue, row, column)
     check_like_rows(usable, [x, *filter(None, [hue, row, column])])
@@ -162,7 +166,10 @@ def plot(
         for value in hues:
             mine = quartiles_by_place(select_rows(here, hue, value), x, y)
             draw_medians(panels[i, j], mine, places, None if hue is None else str(value), words)
-    set_scales(panels[0, 0], places, [float(one[y]) for one in usable if y in one], words=words)
+    values = [float(one[y]) for one in usable if y in one]
+    set_scales(
+        panels[0, 0], places, values, log_axes(log, (x, y), (None if words else places, values)), words
+    )
     for axes in panels[-1]:
         axes.set_xlabel(LABELS.get(x, x))
     for axes in panels[:, 0]:
@@ -200,6 +207,7 @@ def select_rows(rows: Sequence[Row], name: str | None, value: Any) -> list[Row]:
     return [row for row in rows if not name or row.get(name) == value]
 
 
+LOG_AXES = {"x": (True, False), "y": (False, True), "both": (True, True), "neither": (False, False)}
 MOST_PANELS = 24
 MOST_TICKS = 6  # of places along a logarithmic axis
 REPEATED = ("seed", "repeat")  # over which medians are taken
@@ -241,7 +249,8 @@ def pivot_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Names of columns, and lines: medians of a value by one parameter, or two, with quartiles over seeds.
 
-    plain: numbers alone, for programs.  Raises InputError, as `plot`.
+    plain: numbers and names of columns alone, for programs; else heads have units, and the first cell says
+    of what the medians are where another parameter stands across.  Raises InputError, as `plot`.
     """
     usable = drawable_rows(rows, row, value, column)
     check_like_rows(usable, [row, *filter(None, [column])])
@@ -253,7 +262,12 @@ def pivot_table(
     ]
     heads = [f"{column}={c}" if column else str(c) for c in across]
     lines = [[str(place), *(median_text(each.get(place), plain) for each in by)] for place in down]
-    return [row, *heads], lines
+    if plain:
+        return [row, *heads], lines
+    beside = LABELS.get(row, row)
+    if column is None:
+        return [beside, LABELS.get(value, value)], lines
+    return [f"{LABELS.get(value, value)}, by {beside}", *heads], lines
 
 
 def median_text(quartiles: Any, plain: bool) -> str:
@@ -298,18 +312,39 @@ def draw_medians(
         axes.fill_between(at, low, high, alpha=0.15, color=line.get_color(), linewidth=0)
 
 
-def set_scales(axes: Any, places: Sequence[Any], values: Sequence[float], *, words: bool) -> None:
+def log_axes(
+    log: str | None, names: tuple[str, str], values: tuple[Sequence[float] | None, Sequence[float]]
+) -> tuple[bool, bool]:
+    """Whether x and y are logarithmic, as asked, or by their values (None for words).  Raises InputError."""
+    if log is None:
+        across, along = (bool(listed) and suits_log_axis(listed) for listed in values)
+        return across, along
+    for name, listed, asked in zip(names, values, LOG_AXES[log], strict=True):
+        if asked and (listed is None or min(listed) <= 0):
+            least = "words" if listed is None else f"{min(listed):g}"
+            others = " or ".join(
+                f"--log {word}" for word, axes in LOG_AXES.items() if not axes[names.index(name)]
+            )
+            raise InputError(
+                f"--log {log}: {name} holds {least}, and its axis takes numbers above 0. Use {others}"
+            )
+    return LOG_AXES[log]
+
+
+def set_scales(
+    axes: Any, places: Sequence[Any], values: Sequence[float], log: tuple[bool, bool], words: bool
+) -> None:
     """Ticks or a scale for x, and a scale for y."""
     if words:
         axes.set_xticks(range(len(places)), [str(place) for place in places])
-    elif suits_log_axis([float(place) for place in places]):
+    elif log[0]:
         axes.set_xscale("log")
         if len(places) <= MOST_TICKS:
             axes.set_xticks(places, [f"{place:,}" for place in places])
             axes.set_xticks([], minor=True)
     elif all(isinstance(place, int) for place in places):
         axes.xaxis.get_major_locator().set_params(integer=True)
-    if suits_log_axis(values):
+    if log[1]:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -372,8 +373,10 @@ def test_medians_are_over_seeds_alone_and_what_else_varies_is_named(tmp_path):
     words = ("table", out, "--row", "n", "--value", "bytes", "--where", "m=60", "--format")
     assert run(*words, "csv").output == "n,bytes\n3,3001.0\n5,5001.0\n"
     assert "| 3 | 3,001 (3,000 to 3,002) |\n" in run(*words, "markdown").output
+    assert "| clients n | traffic of a run [bytes] |\n" in run(*words, "markdown").output
     latex = run(*words, "latex", "--col", "policy").output
-    assert latex.startswith("\\begin{tabular}{lr}\n\\toprule\nn & policy=a\\_b \\\\\n\\midrule\n3 & 3,001 (")
+    head = "traffic of a run [bytes], by clients n & policy=a\\_b \\\\\n\\midrule\n3 & 3,001 ("
+    assert latex.startswith(f"\\begin{{tabular}}{{lr}}\n\\toprule\n{head}")
     assert latex.endswith("\\\\\n\\bottomrule\n\\end{tabular}\n")
 
 
@@ -421,3 +424,36 @@ def test_axes_have_units_and_no_ticks_between_whole_numbers():
     far = plot([row for row in rows if row["n"] == 3], "m", "bytes").axes[0]
     assert [tick.get_text() for tick in far.get_xticklabels()] == ["60", "90,000"]
     assert far.get_xlabel() == "points m"
+
+
+def test_every_number_of_a_row_has_a_name_with_its_unit():
+    from secfc.grids.rows import LABELS
+
+    (row,) = secfc.grid(n=5, seed=1, **SMALL)
+    numbers = {name for name, value in row.items() if isinstance(value, int | float)}
+    assert numbers - {"seed", "repeat", "converged"} <= set(LABELS)
+
+
+def test_axes_are_logarithmic_as_asked_or_as_values_lie(tmp_path):
+    from secfc.grids.rows import LOG_AXES, plot
+
+    rows = [{"n": n, "m": m, "bytes": n * m, "word": "w", "cell": "{}"} for n in (0, 3) for m in (60, 90000)]
+    few, far = ([row for row in rows if row["n"] == 3 and row["m"] <= most] for most in (60, 90000))
+    for drawn, alone in ((few, "linear"), (far, "log")):
+        for log, (across, along) in {None: (alone, alone), **LOG_AXES}.items():
+            (axes,) = plot(drawn, "m", "bytes", log=log).axes
+            scales = [{True: "log", False: "linear"}.get(wanted, wanted) for wanted in (across, along)]
+            assert [axes.get_xscale(), axes.get_yscale()] == scales, log
+    out = tmp_path / "rows.jsonl"
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows if row["m"] == 60))
+    for x, log, held in (
+        ("n", "x", "n holds 0"),
+        ("n", "both", "n holds 0"),
+        ("word", "x", "word holds words"),
+    ):
+        words = ("plot", out, "--x", x, "--y", "m", "--row", "n", "--force", "--log")
+        said = " ".join(run(*words, log).output.split())
+        assert f"--log {log}: {held}, and its axis takes numbers above 0" in said
+        remedies = re.findall(r"--log (\w+)", said.partition("Use ")[2])
+        assert len(remedies) == 2
+        assert not any(run(*words, remedy).exit_code for remedy in remedies)
