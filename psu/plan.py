@@ -11,6 +11,7 @@ import hashlib
 import math
 from dataclasses import dataclass, fields
 from itertools import combinations
+from numbers import Integral
 
 from field.cached import cached_property
 from field.ring.basis import MERSENNE_61
@@ -71,6 +72,9 @@ class Committee:
     spares: int = 0
 
     def __post_init__(self) -> None:
+        for name, value in (("t", self.t), ("spares", self.spares)):
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise TypeError(f"{name}={value!r} is no whole number: pass an integer, such as 1")
         if self.t < 1 or self.spares < 0:
             raise InvalidValue(
                 f"t={self.t}, spares={self.spares}: t must be at least 1 and spares at least 0; "

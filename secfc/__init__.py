@@ -148,6 +148,7 @@ def __getattr__(name: str) -> Any:
 
         # Python suggests what a module has loaded, and these names are loaded when they are used.
         near = difflib.get_close_matches(name.lower(), [known.lower() for known in _HOME], n=3, cutoff=0.7)
+        near += ["secfc"] if name.lower() in ("kmeans", "k_means") else []
         meant = " or ".join(known for known in _HOME if known.lower() in near)
         hint = f": did you mean {meant}?" if meant else ": dir(secfc) lists what there is"
         if name[0] != "_" and (place := _place_of(name)):

@@ -617,9 +617,9 @@ class Clustering:
         return as_federation(data, union=union, gaps=gaps)
 
     def __getattr__(self, name: str) -> Any:
-        known = MEANT.get(name, name.rstrip("_"))  # of names that a result does not have
-        meant = f": it is called {known!r} here" if name in MEANT or known in self.__dict__ else ""
-        raise AttributeError(f"a Clustering has no attribute {name!r}{meant}", name=name, obj=self)
+        ours = MEANT.get(name, name.rstrip("_"))  # of names that a result does not have
+        meant = f"it is called {ours!r} here" if name in MEANT or ours in vars(self) else "dir() lists others"
+        raise AttributeError(f"a Clustering has no attribute {name!r}: {meant}", name=name, obj=self)
 
 
 # What other libraries call it.

@@ -20,7 +20,7 @@ from secfc.cli.methods.secfc import SecFCOptions
 from secfc.cli.shell.errors import Lazily, RefusedInput, bad_input, cautions_noted
 from secfc.cli.shell.method import AskedOptions
 from secfc.cli.shell.options import Number, Whole, command, fields_of, option, refuse_options, select_fields
-from secfc.cli.shell.outputs import check_output, json_text, write_picture
+from secfc.cli.shell.outputs import check_output, check_picture, json_text, write_picture
 from secfc.cli.shell.screen import Screen
 from secfc.cli.shell.settings import DataFiles, Overwriting, Printing, Seeded, Settings, check_k
 
@@ -97,6 +97,7 @@ def load_attack(
     if plot is not None:
         require_library("--plot", "plot")
         check_output(plot, "--plot", settings.files, force=settings.force)
+        check_picture(plot, "--plot")
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
         federation, source = load_federation(SECFC, asked)
@@ -385,6 +386,7 @@ def membership(context: click.Context, given: MembershipOptions) -> None:
     if given.plot is not None:
         require_library("--plot", "plot")
         check_output(given.plot, "--plot", asked.read, force=settings.force)
+        check_picture(given.plot, "--plot")
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
         federation, source = load_federation(method, asked)

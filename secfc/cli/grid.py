@@ -17,7 +17,7 @@ import click
 from secfc.cli.shell.errors import Interrupted, bad_input, tell_notes
 from secfc.cli.shell.method import LedgerOptions
 from secfc.cli.shell.options import Whole, argument, command, names_of, option, refuse_options
-from secfc.cli.shell.outputs import check_output, write_picture
+from secfc.cli.shell.outputs import check_output, check_picture, write_picture
 from secfc.cli.shell.screen import Screen
 from secfc.cli.shell.settings import EvaluateOption, Overwriting, TextFiles
 
@@ -321,6 +321,7 @@ def plot(given: PlotOptions) -> None:
     require_library("secfc plot", "plot")
     rows, target = given.rows, given.out or given.rows.with_suffix(".png")
     check_output(target, "--out", [rows], force=given.force)
+    check_picture(target, "--out")
     from secfc.grids.rows import plot as picture
 
     figure = picture(given.chosen(), given.x, given.y, given.hue, given.row, given.col, given.log)

@@ -312,18 +312,18 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     from secfc.deploy.session import GROUPS_TOLD
     from secfc.planning.feasibility import with_rows
 
-    mine = [name for name in (*options(), *PREPARING.split(), "preset") if name not in NETWORK]
-    refuse_options(
-        context,
-        [*mine, "algorithm", "k", "clients", "width", "seed", "trials", "splits"],
-        "{option} is said by the run file: change it there, or leave RUN.toml out.",
-    )
     path = Path(str(given.file))
     if path.suffix.lower() != ".toml":
         raise RefusedInput(
             f"{path} is no run file (RUN.toml): `secfc deploy init` writes one. No data are read: of "
             "a run over files say clients, rows, features and clusters (-n, -m, -d, -k)."
         )
+    mine = [name for name in (*options(), *PREPARING.split(), "preset") if name not in NETWORK]
+    refuse_options(
+        context,
+        [*mine, "algorithm", "k", "clients", "width", "seed", "trials", "splits"],
+        "{option} is said by the run file: change it there, or leave RUN.toml out.",
+    )
     try:
         work = build_run(RunFile.read(path))
     except tomllib.TOMLDecodeError as error:

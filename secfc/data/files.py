@@ -184,6 +184,11 @@ def load_parties(
 
     Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
     """
+    if not isinstance(dialect, Dialect | None):
+        raise InputError(
+            f"dialect={format_value(dialect)} is {kind_name(dialect)}: a Dialect is needed. Pass "
+            'secfc.Dialect(delimiter=";"), for example.'
+        )
     chosen = _chosen_columns(columns)
     if linkage is not None and id_column is not None:
         raise IncompatibleOptions(

@@ -159,7 +159,7 @@ def checked_points(points: object, owner: str, features: Sequence[str] | None = 
     if rows.dtype.kind not in "iuf":
         raise InputError(
             f"{owner} has points of dtype {rows.dtype}: integers or floats are needed. "
-            "Convert them, for example with points.astype(float)."
+            "Convert them, for example with points.astype(float), or leave columns of words out."
         )
     if isinstance(rows, np.ndarray):
         rows = read_only(rows if isinstance(rows, np.memmap) else np.asarray(rows))
@@ -218,7 +218,7 @@ def positive_integer(name: str, value: int) -> int:
 def seeded_generator(seed: int) -> np.random.Generator:
     """The generator of an experiment: public randomness, reproducible from a seed >= 0."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise TypeError(f"seed={seed!r} is a {type(seed).__name__}: pass an integer.")
+        raise TypeError(f"seed={format_value(seed)} is {kind_name(seed)}: pass an integer.")
     if seed < 0:
         raise InputError(f"seed={seed}: seeds are not negative. Pass an integer of at least 0.")
     return np.random.Generator(np.random.PCG64(int(seed)))
@@ -231,6 +231,8 @@ def check_shape(shape: tuple[int, ...], owner: str) -> None:
             f"{owner} has points of shape {shape}: two axes are needed, one row a point. Use "
             "points.reshape(-1, 1) if each value is a point, points.reshape(1, -1) if all are one."
         )
+    if not shape:
+        raise InputError(f"{owner} has no table of points: pass an array (m, d), one row a point.")
     if len(shape) != 2:
         raise InputError(
             f"{owner} has points of shape {shape}: two axes are needed, one row a point. Flatten "

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
-from secfc.data.inputs import Rows, as_rows, check_shape, names_of, require_library, row_blocks, take_columns
+from secfc.data.inputs import (
+    Rows,
+    as_rows,
+    check_shape,
+    kind_name,
+    names_of,
+    require_library,
+    row_blocks,
+    take_columns,
+)
 from secfc.data.sources import ParquetRows, decode_columns, open_parquet
 from secfc.errors import InputError
 
@@ -229,7 +238,12 @@ class DaskRows(PartedRows):
         require_library("rows in Dask", "dask")
         if hasattr(collection, "rechunk") and collection.ndim == 2:
             collection = collection.rechunk({1: -1})  # whole rows
-        parts = collection.to_delayed() if hasattr(collection, "to_delayed") else collection
+        parts: Any = collection.to_delayed() if hasattr(collection, "to_delayed") else collection
+        if not hasattr(parts, "__iter__"):
+            raise InputError(
+                f"rows in Dask are {kind_name(collection)}: pass a dask.dataframe, a dask.array (m, d), or a "
+                "list of dask.delayed tables."
+            )
         found = list(parts.ravel() if hasattr(collection, "rechunk") else parts)
         if not found:
             raise InputError("rows in Dask have no parts: at least one is needed. Give a table of some rows.")

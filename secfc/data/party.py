@@ -242,15 +242,10 @@ def client_tables(data: Any) -> list[Any]:
             f"the federation is one client, {data.name!r}: a list of clients is needed. Use "
             "Federation((party, ...))."
         )
-    if (
-        names_of(data) is not None
-        or (isinstance(data, np.ndarray) and data.ndim <= 2)
-        or hasattr(data, "toarray")
-    ):
+    if names_of(data) is not None or getattr(data, "ndim", 3) <= 2 or hasattr(data, "toarray"):
         raise InputError(
             f"the federation is one {type(data).__name__} of shape {getattr(data, 'shape', ())}: a list of "
-            "them "
-            "is needed, one a client. Cut it, or use Federation.from_labelled to deal it out."
+            "them is needed, one a client. Cut it, or use Federation.from_labelled to deal it out."
         )
     files = [data] if isinstance(data, str | PathLike) else data if isinstance(data, list | tuple) else ()
     if any(isinstance(item, str | PathLike) for item in files):
@@ -260,9 +255,7 @@ def client_tables(data: Any) -> list[Any]:
     if not isinstance(data, Iterable):
         raise InputError(
             f"the federation is {kind_name(data)}: a Federation, or a list of arrays, one a client, is "
-            f"needed. "
-            "Use "
-            "Federation.from_arrays, or pass such a list."
+            "needed. Use Federation.from_arrays, or pass such a list."
         )
     each = list(data)
     if not each:

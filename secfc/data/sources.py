@@ -28,6 +28,7 @@ from secfc.data.inputs import (
     OTHER_USE,
     Array,
     first_inexact,
+    kind_name,
     names_listed,
     read_only,
     require_library,
@@ -515,13 +516,18 @@ class ArrowRows(BatchedRows):
 
     def __init__(self, reopen: Callable[[], Any], columns: Sequence[str] | None = None) -> None:
         require_library("a stream of Arrow", "files")
+        if not callable(reopen):
+            raise InputError(
+                f"reopen is {kind_name(reopen)}: a function is needed that gives the stream from its "
+                "beginning. Pass lambda: table, for example"
+            )
         from pyarrow import RecordBatchReader
 
         def open_stream() -> Any:
             stream = reopen()
             if not hasattr(stream, "__arrow_c_stream__"):
                 raise InputError(
-                    f"a {type(stream).__name__} gives no stream of Arrow: pass a function that opens one, "
+                    f"{kind_name(stream)} gives no stream of Arrow: pass a function that opens one, "
                     "such as lambda: duckdb.connect(file).sql(...), or a frame of polars 1.3 or later"
                 )
             return RecordBatchReader.from_stream(stream)

@@ -85,15 +85,31 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     ) -> Self:
         """Run the protocol on all clients' points.
 
-        X: rows of points (m, d), an array or a data frame, or one such table a client: a list, a mapping
-        from a client's name, or a `secfc.Federation`, whose IDs, persons and server's points count too.
-        Columns of frames are matched by name, and come in the order of the first. y: ignored. groups: (m,)
-        for a single table, the client of each row; without it, X is dealt out to `n_clients` in runs of
-        consecutive rows, as a simulation needs somebody to own them. sample_weight: (m,) whole numbers of
-        at least 0, or such an array a client: a row of weight w is w equal rows, exactly and at that price;
-        one of weight 0 takes no part, and its label is -1.
+        Parameters
+        ----------
+        X
+            Points: one table (m, d), an array or a data frame; or one such table per client, as a list, a
+            mapping from clients' names, or a `secfc.Federation`.  Of a federation, IDs, persons and server's
+            points count too.  Columns of frames are matched by name, and come in the order of the first
+            frame.
+        y
+            Ignored.
+        sample_weight
+            (m,) whole numbers of at least 0, or one such array per client.  A row of weight w counts and
+            costs as w equal rows; a row of weight 0 takes no part, and its label is -1.
+        groups
+            (m,) the client of each row of a single table.  None divides X into `n_clients` runs of
+            consecutive rows.
 
-        Raises InputError (a ValueError), and what `secfc.fit` raises.
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        InputError
+            For data or parameters that do not fit (a ValueError), and what `secfc.fit` raises.
         """
         dealt, whole = self._dealt_to_fit(X, groups)
         self._run(dealt if sample_weight is None else self._repeated(dealt, whole, sample_weight), whole)
@@ -119,15 +135,31 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return cost(points, labels, result.k) if len(points) else float("nan")
 
     def predict(self, X: Tables, *, groups: ArrayLike | None = None) -> Array:
-        """The cluster of each new row, (m,) int32, by the protocol that the clients of the fit run for it.
+        """Clusters of new rows, (m,) int32, computed by a protocol between the clients of the fit.
 
-        X, groups: as in `fit`, with clients of the fit; one that has no new row takes part with a row of
-        zeros. A single table without groups is dealt out to all clients.  Where centers are hidden they
-        stay so, but labels of chosen rows locate them: `secfc.Clustering.predict` says what each call tells
-        whom.
+        Parameters
+        ----------
+        X
+            New points, as in `fit`, of clients of the fit.  A client without new rows contributes a row of
+            zeros.
+        groups
+            (m,) the client of each row of a single table; None divides X among all clients.
 
-        Raises InputError, sklearn's NotFittedError, and BudgetSpent for more rows than clients agreed to
-        label.
+        Returns
+        -------
+        ndarray
+            (m,) int32 labels in the order of the rows of X.
+
+        Raises
+        ------
+        InputError
+            For data that do not fit those of the fit; NotFittedError before `fit`; BudgetSpent for more rows
+            than the clients agreed to label.
+
+        Notes
+        -----
+        Hidden centers stay hidden, but labels of chosen rows locate them: `secfc.Clustering.predict` says
+        what each call tells whom.
         """
         check_is_fitted(self)
         dealt, whole = self._dealt_to_predict(X, groups)
@@ -145,6 +177,8 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         check_is_fitted(self)
         if (kept := model_file_of(self.result_)) is None:
             raise InputError(f"{type(self).__name__} keeps no model that fits a file. Pickle the estimator")
+        if not (parent := Path(path).resolve().parent).is_dir():
+            raise FileNotFoundError(f"{path}: the directory {parent} does not exist. Create it first")
         if Path(path).exists():
             raise FileExistsError(f"{path} is there already: choose another name, or remove it")
         kept.write(Path(path))
@@ -221,7 +255,13 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """One table as an array, its columns counted and named on the way."""
         check_losses(X, "a table")
         finite = "allow-nan" if self.gaps or self._fills else True
-        whole: Array = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=finite)
+        try:
+            whole: Array = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=finite)
+        except ValueError as error:
+            if hasattr(self, "missing") and "contains NaN" in str(error):
+                rule = str(error).partition(" For supervised")[0]
+                raise InputError(f'{rule} Pass missing="mean" or missing="drop", or fill them in') from error
+            raise
         if reset:
             self._dtype = whole.dtype if whole.dtype.kind == "f" else np.dtype(np.float64)
         return whole.astype(np.uint8) if whole.dtype.kind == "b" else whole

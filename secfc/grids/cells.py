@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any
@@ -89,7 +90,9 @@ def check_number(name: str, value: Any) -> None:
     """Raise InputError for a number of data, seed or repetition that is none, or too small."""
     if name == "clusters_per_client" and value is None:
         return
-    if name == "sigma" and (isinstance(value, float) or value == 0):
+    if name == "sigma":
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise InputError(f"sigma={value!r}: a number of 0 or more is needed, as sigma=1.0")
         return
     least = 0 if name in ("seed", "repeat") else 1
     if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -186,11 +186,16 @@ def measure_cell(
         )
         return {**row, "status": "ok", **run_figures(cell, federation, advise, exact=evaluate or not files)}
     except (InputError, ValueError, OverflowError, secfc.ProtocolError) as error:
-        return {**row, "status": "failed", "error": f"{type(error).__name__}: {advise(error)}"}
+        return {**row, "status": "failed", "error": f"{error_name(error)}{advise(error)}"}
     except Exception as error:  # a fault of ours does not end a grid of hours; its place is kept
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
         return {**row, "status": "failed", "error": said}
+
+
+def error_name(error: Exception) -> str:
+    """The name of an error, but for those of callers, whose message says all."""
+    return "" if isinstance(error, InputError) else f"{type(error).__name__}: "
 
 
 def draw_federation(cell: Cell) -> Federation:

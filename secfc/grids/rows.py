@@ -58,9 +58,10 @@ class ResultFile:
                 continue
             row = json.loads(line) if is_whole(line) else None
             if not isinstance(row, dict) or (self.code is not None and "cell" not in row):
-                raise InputError(
-                    f"{path}, line {number}: no row of a grid. Name another file: rows are added to it"
+                advice = (
+                    "another file: rows are added to it" if self.code else "what `secfc grid --out` wrote"
                 )
+                raise InputError(f"{path}, line {number}: no row of a grid. Name {advice}")
             self._rows.append(row)
 
     def rows_of(self, cell: object) -> list[Row]:
@@ -237,7 +238,9 @@ def check_like_rows(rows: Sequence[Row], shown: Sequence[str]) -> None:
 def chosen_rows(rows: Sequence[Row], where: Mapping[str, str]) -> list[Row]:
     """Rows that have these values, as they are written.  Raises InputError where none has."""
     for name, value in where.items():
-        known = sorted({str(row.get(name)) for row in rows})
+        known = sorted({str(row[name]) for row in rows if name in row})
+        if rows and not known:
+            check_columns([name], sorted({column for row in rows for column in row}))
         rows = [row for row in rows if str(row.get(name)) == value]
         if not rows:
             raise InputError(f"--where {name}={value}: no row has it. Give one of {', '.join(known[:12])}")
@@ -317,7 +320,7 @@ def log_axes(
 ) -> tuple[bool, bool]:
     """Whether x and y are logarithmic, as asked, or by their values (None for words).  Raises InputError."""
     if log is None:
-        across, along = (bool(listed) and suits_log_axis(listed) for listed in values)
+        across, along = (listed is not None and suits_log_axis(listed) for listed in values)
         return across, along
     for name, listed, asked in zip(names, values, LOG_AXES[log], strict=True):
         if asked and (listed is None or min(listed) <= 0):
@@ -354,17 +357,25 @@ def drawable_rows(rows: Sequence[Row], x: str, y: str, *others: str | None) -> l
     """The rows that did not fail.  Raises InputError for a column that they lack, or of y without numbers."""
     usable = [row for row in rows if row.get("status", "ok") == "ok"]
     if not usable:
-        raise InputError("no row to draw: all failed, or there is none")
-    known = plottable_columns(usable)
-    for name in filter(None, (x, y, *others)):
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise InputError(f"{name!r} is no column of these rows: {meant}")
+        raise InputError(
+            "no row to draw: all failed, or there is none. Give the command of the grid again, which says why"
+        )
+    check_columns(filter(None, (x, y, *others)), plottable_columns(usable))
+    if twice := [name for name in (x, y) if [x, y, *others].count(name) > 1]:
+        raise InputError(f"{twice[0]} has two places: name another column for one of them, or leave one out")
     for row in usable:
         if not isinstance(row.get(y, 0), int | float) or isinstance(row.get(y), bool):
             raise InputError(f"{y} holds {row[y]!r}: name a column of numbers, as ms_per_step")
     return usable
+
+
+def check_columns(names: Iterable[str], known: Sequence[str]) -> None:
+    """Raise InputError for a name that no column has."""
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise InputError(f"{name!r} is no column of these rows: {meant}")
 
 
 def quartiles_by_place(rows: Sequence[Row], x: str, y: str) -> dict[Any, Any]:

@@ -66,7 +66,10 @@ class Elbow:
         if self.least < 1:
             raise InputError(f"least={self.least}: there is at least 1 cluster")
         if self.most is not None and self.most < self.least:
-            raise InputError(f"most={self.most} is below least={self.least}: exchange them")
+            swapped = "exchange them, or " if 1 <= self.most <= self.least - 2 else ""
+            raise InputError(
+                f"most={self.most} is below least={self.least}: {swapped}raise most to {self.least + 2}"
+            )
         if self.most is not None and self.most < self.least + 2:
             raise InputError(
                 f"most={self.most}, least={self.least}: an elbow needs at least three candidates. Raise most "

@@ -374,7 +374,7 @@ def check_scaler_value(limit: float, outside: str, missing: str) -> None:
     check_outside(outside)
     check_missing(missing)
     if not (isinstance(limit, int | float) and math.isfinite(limit) and limit > 0):
-        raise InputError(f"limit={limit!r}: it must be positive and finite")
+        raise InputError(f"limit={limit!r}: it must be positive and finite, as limit=10.0")
 
 
 def filling_scaler(scale: Any, missing: str, federation: Federation, bound: float | None) -> Any:

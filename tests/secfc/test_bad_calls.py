@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 import pytest
 
+import psu
 import secfc
 from secfc import Quantization, Release, Runtime, Threshold, privacy
 from secfc.overlap.local import LocalKMeans
@@ -21,13 +22,21 @@ fit(F, S(k=2, threshold=1)) -> the algorithm is a Federation: the first argument
 fit(S, F) -> the algorithm is a class: the first argument of fit is a value s
 fit(S(k=2, threshold=1), None) -> the federation is nothing: a Federation, or a list of arrays, on
 fit(S(k=2, threshold=1), np.ones((9,2))) -> the federation is one ndarray of shape (9, 2): a list of them is
+fit(S(k=2, threshold=1), pd.DataFrame(H[0])) -> the federation is one DataFrame of shape (20, 2): a list of
+fit(S(k=2, threshold=1), {"a": H[0], "b": None}) -> client 'b' has no table of points: pass an array (m, d)
+Federation.from_files(["a.csv"], dialect=";") -> dialect=';' is a str: a Dialect is needed. Pass secfc.Diale
+secfc.Standardize(limit=0) -> limit=0: it must be positive and finite, as limit=10.0
+secfc.ArrowRows(3) -> reopen is an int: a function is needed that gives the stream from its beginning. Pass
+secfc.DaskRows(3) -> rows in Dask are an int: pass a dask.dataframe, a dask.array (m, d), or a list of
+secfc.grid(sigma=-1) -> sigma=-1: a number of 0 or more is needed, as sigma=1.0
+SecFCKMeans(2).fit(GAPS) -> Input X contains NaN.
 fit(S(k=2, threshold=1), np.ones(9)) -> the federation is one ndarray of shape (9,): a list of them is
 fit(S(k=2, threshold=1), "a.csv") -> the federation is given by names of files: points are needed. Us
 fit(S(k=2, threshold=1), ["a.csv","b.csv"]) -> the federation is given by names of files: points are needed.
 fit(S(k=2, threshold=1), 3) -> the federation is an int: a Federation, or a list of arrays, one
 fit(S(k=2, threshold=1), []) -> the federation has no clients: at least one is needed. Add an ar
 fit(S(k=2, threshold=1), {}) -> the federation has no clients: at least one is needed. Add name:
-fit(S(k=2, threshold=1), [1,2,3]) -> client 'client-0' has points of shape (): two axes are needed, o
+fit(S(k=2, threshold=1), [1,2,3]) -> client 'client-0' has no table of points: pass an array (m, d), on
 fit(S(k=2, threshold=1), F.parties[0]) -> the federation is one client, 'client-0': a list of clients is
 fit("secfc", F) -> the algorithm is a str: the first argument of fit is a value suc
 fit(None, F) -> the algorithm is nothing: the first argument of fit is a value s
@@ -207,8 +216,8 @@ secfc.Federation(F.parties, server_points=[[1,2]]) -> the server has points of t
 Federation.from_arrays(None) -> the federation is nothing: a Federation, or a list of arrays, on
 Federation.from_arrays(3) -> the federation is an int: a Federation, or a list of arrays, one
 Federation.from_arrays("abc") -> the federation is given by names of files: points are needed. Us
-Federation.from_arrays([1,2,3]) -> client 'client-0' has points of shape (): two axes are needed, o
-Federation.from_arrays([None]) -> client 'client-0' has points of shape (): two axes are needed, o
+Federation.from_arrays([1,2,3]) -> client 'client-0' has no table of points: pass an array (m, d), on
+Federation.from_arrays([None]) -> client 'client-0' has no table of points: pass an array (m, d), on
 Federation.from_arrays([[["a","b"]]]) -> client 'client-0' has points of dtype <U1: integers or
 Federation.from_arrays([[[1,2],[3]]]) -> a client's points are not a table: every row needs the same
 Federation.from_arrays(H, names="abcdefg") -> names has 7 entries for 7 clients: one a client is
@@ -219,7 +228,7 @@ Federation.from_arrays(H, ids=3) -> ids=3 is an int: one entry a client is neede
 Federation.from_arrays(H, ids=[1]*7) -> client 'client-0' has one int for ids: pass a sequence of ids.
 Federation.from_arrays(H, truth=3) -> truth=3 is an int: one entry a client is needed. Pass a list of
 Federation.from_arrays(H, truth=["x"]*7) -> client 'client-0' has truth of shape () for 20 points:
-Federation.from_arrays(H, server_points=3) -> the server has points of shape (): two axes are needed,
+Federation.from_arrays(H, server_points=3) -> the server has no table of points: pass an array (m, d), one
 Federation.from_arrays(H, features=3) -> features=3 is an int: one entry a client is needed. Pass a
 Federation.from_arrays(H, features=["abc"]*7) -> client 'client-0' has 3 feature names (3 of them
 Federation.from_arrays(H, union=True) -> table 0 (counted from 0) has no column names: columns of a
@@ -245,7 +254,8 @@ secfc.Party("a", H[0], ids=3) -> client 'a' has one int for ids: pass a sequence
 secfc.Party("a", H[0], features="ab") -> client 'a' has 'ab' for feature names: a list of 2 distinct
 secfc.Party("a", H[0], features=3) -> client 'a' has 3 for feature names: a list of 2 distinct
 secfc.Elbow("x") -> most='x' is a str: a whole number, or None (the root of the numb
-secfc.Elbow(0) -> most=0 is below least=1: exchange them
+secfc.Elbow(0) -> most=0 is below least=1: raise most to 3
+secfc.Elbow(4, 5) -> most=4 is below least=5: raise most to 7
 secfc.Elbow(2.5) -> most=2.5 is a float: a whole number, or None (the root of the nu
 secfc.Elbow(3, 5) -> most=3 is below least=5: exchange them
 secfc.Elbow(3, "a") -> least='a' is a str: a whole number is needed. Pass an integer, s
@@ -352,6 +362,11 @@ fit(secfc.FederatedLloyd(2, floor=3), F)
 secfc.Overlap1(k=2, affinity="cosine")
 secfc.Joined("union")
 fit(S(2, 1, membership=secfc.Private()), F)
+secfc.Elbow(3)
+secfc.Elbow(7, 5)
+secfc.Standardize(limit=10.0)
+SecFCKMeans(2, missing="mean", bound=64).fit(GAPS)
+SecFCKMeans(2, missing="drop").fit(GAPS)
 """.strip().splitlines()
 
 # Mistakes that Python itself would tell of by another name.
@@ -362,6 +377,15 @@ NAMES = [
     ("R.centers_", AttributeError, "it is called 'centers' here"),
     ("secfc.Budget", AttributeError, "from secfc.privacy import Budget"),
     ("R.cluster_centers_", AttributeError, "it is called 'centers' here"),
+    ("fit(S(2, 1), F, seed=np.random.default_rng(0))", TypeError, r"seed=\.\.\. is a Generator: pass an int"),
+    ('psu.union([["a"], ["b"], ["c"]], t="1")', TypeError, "t='1' is no whole number: pass an integer"),
+    ("R.transform", AttributeError, r"dir\(\) lists others"),
+    ("secfc.KMeans", AttributeError, "did you mean SecFC"),
+    (
+        'SecFCKMeans(2).fit(H[0]).save("nowhere/m.npz")',
+        FileNotFoundError,
+        "directory .*nowhere does not exist",
+    ),
     ("secfc.SecFc", AttributeError, "did you mean SecFC?"),
     ("secfc.Federatoin", AttributeError, "did you mean Federation?"),
     ("secfc.zzz", AttributeError, r"dir\(secfc\) lists what there is"),
@@ -373,12 +397,16 @@ def names():
     rng = np.random.default_rng(0)
     arrays = [rng.normal(rng.integers(0, 4, (20, 1)) * 5, 1, (20, 2)) for _ in range(7)]
     federation = secfc.Federation.from_arrays(arrays)
+    gaps = np.where(np.eye(30, 2), np.nan, rng.normal(size=(30, 2)))
+    SecFCKMeans = pytest.importorskip("secfc.estimators").SecFCKMeans
 
     def private(**values):
         return secfc.FedDPKMeans(**{"k": 2, "epsilon": 1, "delta": 1e-6, **values})
 
     return {
-        "np": np, "secfc": secfc, "fit": secfc.fit, "S": secfc.SecFC, "DP": private,
+        "np": np, "pd": pytest.importorskip("pandas"), "psu": psu,
+        "secfc": secfc, "SecFCKMeans": SecFCKMeans, "GAPS": gaps,
+        "fit": secfc.fit, "S": secfc.SecFC, "DP": private,
         "Federation": secfc.Federation, "T": np.zeros(20, int), "H": arrays, "F": federation,
         "P": secfc.Federation.from_arrays(arrays, server_points=arrays[0]),
         "R": secfc.fit(secfc.SecFC(2, 1), federation), "privacy": privacy, "LocalKMeans": LocalKMeans,

@@ -25,6 +25,14 @@ from secfc.remedies import WITHOUT_OUTLIERS, changed_fields, word_of
 # --------------------------------------------------------------------------------------------------
 # Groups of commands that load a command, and what it needs, when it is asked for and not before.
 
+# Commands as other programs call them.
+MEANT = {
+    **dict.fromkeys(("fit", "train", "cluster", "kmeans"), ("run",)),
+    **dict.fromkeys(("label", "classify", "transform"), ("predict",)),
+    **dict.fromkeys(("demo", "init"), ("example", "run")),
+    "simulate": ("run", "grid"), "sweep": ("grid",), "estimate": ("plan",), "validate": ("check",),
+}  # fmt: skip
+
 # What the rest is found by: "module:attribute", and the line that the help of the group shows.
 Entry = tuple[str, str]
 
@@ -61,7 +69,11 @@ class Lazily(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raises UsageError for a command that there is not, with those that are near."""
         if args and args[0] not in self.entries and not args[0].startswith("-"):
-            near = get_close_matches(args[0], self.entries, 2) or list(self.entries)
+            if args[0] == "help":
+                asked = " ".join((ctx.command_path, *args[1:2], "--help"))
+                raise click.UsageError(f"there is no command 'help' here: use {asked}.", ctx)
+            meant = {name for name in MEANT.get(args[0], ()) if name in self.entries}
+            near = meant or get_close_matches(args[0], self.entries, 2) or list(self.entries)
             raise click.UsageError(f"there is no command {args[0]!r} here: use {', '.join(near)}.", ctx)
         return super().resolve_command(ctx, args)
 

@@ -20,6 +20,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,8 +41,11 @@ KEY = "secfc.option"
 # Options as other software calls them, and which of ours they may stand for.
 ELSEWHERE_CALLED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("--n-clusters", "--clusters", "--k"), ("-k",)),
-    **dict.fromkeys(("--normalize", "--standardise", "--scale-features"), ("--standardize",)),
-    **dict.fromkeys(("--out", "--output"), ("--labels",)),
+    **dict.fromkeys(
+        ("--normalize", "--standardise", "--scale-features", "--scaler", "--scaling"), ("--standardize",)
+    ),
+    **dict.fromkeys(("--out", "--output", "-o"), ("--labels", "--out")),
+    **dict.fromkeys(("--clients", "--n-clients"), ("-n", "--n")),
     **dict.fromkeys(("--n-iter", "--iterations"), ("--max-iter",)),
     **dict.fromkeys(("--id", "--ids"), ("--id-column",)),
     **dict.fromkeys(("--site-column", "--group-column"), ("--client-column",)),
@@ -55,6 +59,9 @@ NOWHERE = {
     "--tol": "steps end once no label changes: leave it out",
     "--metric": "distances are Euclidean: leave it out",
     "--batch-size": "every step has all rows: leave it out",
+    **dict.fromkeys(
+        ("--clients", "--n-clients"), "clients are FILEs, one each, or names in a column, --client-column"
+    ),
     # Words, likewise.
     **dict.fromkeys(
         ("precomputed", "hdbscan", "optics", "agglomerative"),
@@ -62,6 +69,10 @@ NOWHERE = {
         "clusterer, consent=True). Or take dbscan, or secfc with --linkage",
     ),
     "spherical": "take secfc with --standardize norm, which clusters directions",
+    **dict.fromkeys(
+        ("kmeans", "k-means", "KMeans"),
+        "take secfc, exact k-means over shares, or lloyd, k-means in the clear",
+    ),
 }
 CLUSTERING = ("run", "dp", "overlap")  # commands whose options people try elsewhere
 
@@ -78,11 +89,16 @@ class Whole(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """An int."""
-        try:
-            int(value)
-        except ValueError:
-            self.fail(f"{value!r} is no whole number.", param, ctx)
-        return super().convert(value, param, ctx)
+        return super().convert(value if isinstance(value, int) else self.read(value, param, ctx), param, ctx)
+
+    def read(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, also written as 1e5."""
+        with suppress(ValueError):
+            return int(text)
+        with suppress(ValueError):
+            if (number := float(text)).is_integer():
+                return int(number)
+        self.fail(f"{text!r} is no whole number: write one as 10, or 1e5.", param, ctx)
 
 
 class Number(click.FloatRange):
@@ -95,7 +111,7 @@ class Number(click.FloatRange):
         try:
             float(value)
         except ValueError:
-            self.fail(f"{value!r} is no number.", param, ctx)
+            self.fail(f"{value!r} is no number: write one as 3, 0.5 or 1e6.", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -125,7 +141,7 @@ class WordChoice(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The word."""
-        if value in NOWHERE:
+        if value in NOWHERE and "secfc" in self.choices:
             self.fail(f"{value!r} is not here: {NOWHERE[value]}.", param, ctx)
         if value in self.moved:
             self.fail(f"{value!r} is for another command: use `secfc {self.moved[value]}`.", param, ctx)
@@ -367,7 +383,8 @@ class Command(click.Command):
             return super().parse_args(ctx, list(self._with_presets(list(self._with_bare_words(args)))))
         except click.NoSuchOption as error:
             known = {flag for p in self.params for flag in p.opts}
-            meant = sorted({*ELSEWHERE_CALLED.get(error.option_name, ())} & known)
+            called = error.option_name.replace("_", "-")
+            meant = sorted({called, *ELSEWHERE_CALLED.get(called, ())} & known)
             said = f"it is called {' or '.join(meant)} here" if meant else self._say_where(error, ctx, args)
             if said is None:
                 raise
@@ -381,7 +398,7 @@ class Command(click.Command):
 
     def _say_where(self, error: click.NoSuchOption, ctx: click.Context, args: list[str]) -> str | None:
         """Which command has an option that this one lacks, if it is known."""
-        flag = error.option_name
+        flag = error.option_name.replace("_", "-")
         if flag in NOWHERE:
             return NOWHERE[flag]
         if flag == "--set":
@@ -407,7 +424,14 @@ class Command(click.Command):
         """Arguments, with the word that an option alone stands for: what follows it may be a file."""
         bare = {p.opts[0]: p for p in self.params if isinstance(p, Option) and p.bare is not None}
         for at, arg in enumerate(args):
-            alone = arg in bare and not {*args[at + 1 : at + 2]} & {*bare[arg].words}
+            follows = "".join(args[at + 1 : at + 2])
+            alone = arg in bare and follows not in bare[arg].words
+            if alone and follows.isidentifier() and not Path(follows).exists():
+                choices = ", ".join(map(repr, bare[arg].words))
+                raise click.UsageError(
+                    f"{arg} {follows}: {follows!r} is no file, and not one of {choices}. Put {arg} alone, "
+                    f"which is {bare[arg].bare}, or with one of these."
+                )
             yield f"{arg}={bare[arg].bare}" if alone else arg
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -41,6 +41,18 @@ def check_csv(path: Path | None, option: str) -> None:
         )
 
 
+PICTURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".eps")
+
+
+def check_picture(path: Path | None, option: str) -> None:
+    """Raise Refused for a picture whose name says no format that there is."""
+    if path is not None and path.suffix.lower() not in PICTURES:
+        raise RefusedInput(
+            f"{option} {path}: the ending of its name says the format of a picture, one of "
+            f"{', '.join(PICTURES)}. Name {path.with_name(path.name + '.png')}."
+        )
+
+
 def _check(path: Path, option: str, inputs: Iterable[Path], force: bool) -> None:
     parent = path.resolve().parent
     if not parent.is_dir():

@@ -21,6 +21,7 @@ from secfc.cli.shell.outputs import (
     check_csv,
     check_folder,
     check_output,
+    check_picture,
     csv_of,
     explaining_writes,
     json_text,
@@ -123,6 +124,7 @@ class Outputs:
         for option, path in named:
             if path is not None:
                 check_output(path, option, asked.read, force=settings.force)
+        check_picture(settings.plot, "--plot")
         check_csv(labels, "--labels")
         check_kinds(settings, reports)
         if settings.site_labels is not None:

@@ -38,11 +38,25 @@ run FILES -> -k is missing: say how many clusters | -k 4
 run FILES -k -> requires an argument
 run -k 0 -> 0 is not in the range x>=1
 run -k 2.5 -> '2.5' is no number of clusters | "2..12"
-run -k 3..2 -> most=2 is below least=3: exchange them
+run -k 3..2 -> most=2 is below least=3: raise most to 5
+run -k 5..2 -> most=2 is below least=5: exchange them, or raise most to 7
 run FILES -k 2 --seed x -> 'x' is no whole number
 run FILES -k 2 --bound x -> 'x' is no number
 run FILES -k 2 --nope -> No such option '--nope'
 run FILES -k 2 --foce -> No such option '--foce' | '--force'
+run FILES -k 2 --max_iter 9 -> No such option '--max_iter': it is called --max-iter here
+run FILES --n_clusters 2 -> it is called -k here
+run FILES -k 2 -o l.csv -> it is called --labels here
+run FILES -k 2 --n-clients 3 -> clients are FILEs, one each, or names in a column, --client-column
+plan --n-clients 3 -> it is called -n here
+run FILES -k 2 --scaler robust -> it is called --standardize here
+run FILES -k 2 --standardize minmax -> 'minmax' is no file, and not one of 'standard', 'robust', 'norm'
+run FILES -k 2 --algorithm kmeans -> take secfc, exact k-means over shares, or lloyd
+run FILES -k 2..6 --plot p.xyz -> says the format of a picture, one of .png | Name p.xyz.png
+run FILES -k 2..6 --plot p -> Name p.png
+attack geometry FILES -k 2 --plot p.xyz -> Name p.xyz.png
+help run -> use main run --help
+fit FILES -> use run
 run FILES -k 2 --quiet --verbose -> exclude each other: leave one out
 run --columns x -> --columns needs a FILE that it describes
 run an.csv -k 2 -> n=1 client cannot hide | = 3 are needed | Add clients | --client-column | --algorithm lloyd
@@ -233,6 +247,9 @@ example . -> a.csv exists already | with DIR | --force
 example old.csv -> old.csv: File exists | another place with DIR
 example old.csv/x -> old.csv/x: Not a directory | another place with DIR
 
+plan an.csv -k 3 -> an.csv is no run file | (-n, -m, -d, -k)
+plan -n 5 -m 1e3.5 -d 3 -> '1e3.5' is no whole number: write one as 10, or 1e5
+grid --set sigma=-1 -> sigma=-1: a number of 0 or more is needed, as sigma=1.0
 grid -> name what varies, as --n 5,10,20
 grid --preset nope -> preset='nope': there are
 grid --set nope=1 -> nope is no parameter of secfc: there are n, m, d, k
@@ -242,6 +259,13 @@ grid FILES --k 2 --address x -> --address needs --backend dask
 plot nowhere.jsonl --x k --y cost -> No such file or directory. Check the path
 plot rows.jsonl --x nope --y k -> 'nope' is no column of these rows: there are k, cost
 plot rows.jsonl --x k --y cost --out old.csv -> old.csv exists already | --out | --force
+plot rows.jsonl --x k --y cost --out p.xyz -> Name p.xyz.png
+plot rows.jsonl --x k --y k -> k has two places | leave one out
+plot rows.jsonl --x k --y cost --where sost=3 -> 'sost' is no column of these rows: did you mean cost?
+plot an.csv --x k --y cost -> an.csv, line 1: no row of a grid. Name what `secfc grid --out` wrote
+plot empty.csv --x k --y cost -> no row to draw | Give the command of the grid again
+plot rows.jsonl --x k --y cost --log yes -> 'yes' is not one of 'x', 'y', 'both', 'neither'
+table rows.jsonl --row k --col k --value cost -> k has two places
 table rows.jsonl --row nope --col k --value cost -> 'nope' is no column of these rows: there are k, cost
 
 deploy key nowhere/site.key -> No such file or directory
@@ -430,11 +454,36 @@ def test_a_bad_line_is_answered_with_value_rule_and_remedy(place, line, pieces):
         "run FILES -k 2 --linkage single --cut 2",
         "run FILES -k 2 --preset centers --floor 3",
         "run FILES -k 2 --skip 3-4",
+        "run FILES -k 3..5",
+        "run FILES -k 2 --standardize robust",
+        "run FILES -k 3..5 --plot p.xyz.png",
+        "plot rows.jsonl --x k --y cost --out q.xyz.png",
+        "grid --n 3 --m 60 --set sigma=0.5",
+        "plan -n 5 -m 1e3 -d 3 -k 4",
     ],
 )
 def test_what_a_bad_line_is_told_works(place, line):
     done = shell(filled(line, place))
     assert done.exit_code == 0, done.output
+
+
+def test_every_example_of_a_help_is_taken():
+    """As far as its words go: files that it names are looked at later."""
+    from tests.secfc.cli.test_options import COMMANDS
+
+    taken = []
+    for name, command in COMMANDS.items():
+        for line in re.findall(
+            rf"^ *({name} .*(?:\\\\\n.*)*)", (command.help or "").replace("\f", ""), re.MULTILINE
+        ):
+            if "..." in line:
+                continue
+            words = re.split(r"   |#", line.replace("\\\n", " "))[0].split()[len(name.split()) :]
+            command.make_context(name, words)
+            taken.append(line)
+    assert len(taken) > 60
+    with pytest.raises(click.BadParameter, match="no whole number"):
+        COMMANDS["secfc plan"].make_context("plan", ["-m", "1e3.5"])
 
 
 def test_every_command_is_in_the_table():
