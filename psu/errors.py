@@ -8,12 +8,19 @@ from field.secrets.channels import AlreadyUsed as AlreadyUsed
 
 
 class UnionAborted(Exception):  # noqa: N818 - named for what happened
-    """The union ended without a result, and no party outputs a wrong one.
+    """The union ended without a result; no party outputs a wrong one.
 
-    reason: what was seen.  parties: numbers of the clients it points at, empty if nobody can be named.
-    relay: whether it points at the relay, which has no number among the clients.
-    proof: True only if no honest client could have caused it, whatever the relay did, given that the
-    pinned identities are right; else a relay that drops or alters messages could have framed them.
+    Parameters
+    ----------
+    reason
+        What was seen, in words.
+    parties
+        Numbers of the clients to which it points; empty if nobody can be named.
+    relay
+        Whether it points at the relay, which has no number among the clients.
+    proof
+        Whether no honest client could have caused it, whatever the relay did, if the pinned identities are
+        right.  Otherwise a relay that drops or alters messages could have framed the clients.
     """
 
     def __init__(

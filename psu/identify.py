@@ -35,12 +35,25 @@ PERSON = {
 
 
 def digests(ids: Iterable[str | bytes | int] | Array) -> Array:
-    """Digests of IDs: (N, 2) uint64, secret like the IDs themselves.
+    """Digests of IDs, (N, 2) uint64, as secret as the IDs themselves.
 
-    ids: str, bytes or int (numpy arrays of them too; one call may mix types).  An array of type uint64
-    of shape (N, 2) is not IDs but digests made before, and is returned as it is.
+    Parameters
+    ----------
+    ids
+        Strings, bytes or integers, also NumPy arrays of them; one call may mix types.  An array (N, 2) of
+        uint64 holds digests already, and is returned unchanged.
 
-    Raises TypeError for any other type: floats and bools have no one canonical form.
+    Returns
+    -------
+    ndarray
+        (N, 2) uint64, in the order of the IDs.
+
+    Raises
+    ------
+    TypeError
+        For any other type: floats and bools have no canonical form.
+    InvalidValue
+        For numbers beside equal text, as 7 and "7".
     """
     if isinstance(ids, np.ndarray):
         if ids.dtype == np.uint64 and ids.ndim == 2 and ids.shape[1] == 2:
@@ -83,11 +96,22 @@ def refuse_two_spellings(sets: Sequence[Any]) -> None:
 
 
 def row_digests(points: Array) -> Array:
-    """Digests of the rows of points (N, d) themselves, for data without an ID column: (N, 2) uint64.
+    """Digests of the rows of points, for data without an ID column: (N, 2) uint64, secret.
 
-    Rows are equal if all float64 values are; -0.0 counts as 0.0.
+    Parameters
+    ----------
+    points
+        (N, d) finite numbers.
 
-    Raises ValueError for values that are not finite: NaN equals nothing, itself included.
+    Returns
+    -------
+    ndarray
+        (N, 2) uint64; two rows have equal digests if all their float64 values are equal (-0.0 equals 0.0).
+
+    Raises
+    ------
+    ValueError
+        For values that are not finite: NaN equals nothing, not even itself.
     """
     values = np.asarray(points)
     if values.ndim != 2:

@@ -41,31 +41,45 @@ OPENED = {"slots": 1, "cells": 3, "counts": 1, "spread": 1, "once": 1}
 
 @dataclass(frozen=True)
 class Committee:
-    """Any t clients together with the relay learn the union and nothing else; t < n/2.
+    """Mode in which any t clients together with the relay learn the union and nothing else; t < n/2.
 
-    Leakage, semi-honest: the joint view of at most t clients and the relay can be simulated from their
-    own IDs, the union (as tags, and as IDs where they can guess them) and public parameters.  Rounds,
-    which cells are opened when, failed attempts and the size estimate are functions of the union and the
-    salt.  Hidden, also from the coalition: owners, multiplicities, sizes of sets, intersections.
-    Inherent: the coalition learns which IDs of the union are not its own; with n = 3 and t = 1 these
-    belong to one or both of the two others.
+    Parameters
+    ----------
+    t
+        Colluding clients tolerated, at least 1.
+    spares
+        Committee members that may be silent in a round; needs n >= 2t + 1 + spares.
 
-    How: the first 2t+1+spares clients hold Shamir shares of degree t of a table of Gram cells
-    sum_x R_x u_x u_x^T, u_x = (1, z, y), R_x the sum of the holders' random coefficients.  A cell is only
-    opened as g^T M for a fresh secret uniform g in F_q^3.  Whatever the R_x are, also if the coalition
-    knows them, that is: zero for an empty cell, a uniform multiple of u_x for one ID, uniform in
-    span(u_x, u_x') for two, uniform in F_q^3 for more unless M is singular (probability at most 4/q a
-    cell).  So each opening is a random function of the union alone.
+    Raises
+    ------
+    TypeError
+        For what is no whole number.
+    InvalidValue
+        For numbers out of their ranges.
 
-    Statistical error, q = 2**61 - 1, for m = 2**20: singular cells 2**-37, a vanishing R_x 2**-41, equal
-    tags 2**-43, a cell mistaken for one ID 2**-37.  Computational assumptions: AES-128, X25519, Ed25519,
+    Notes
+    -----
+    Leakage, semi-honest: the joint view of at most t clients and the relay can be simulated from their own
+    IDs, the union (as tags, and as IDs where they can guess them) and public parameters.  Rounds, which cells
+    are opened when, failed attempts and the size estimate are functions of the union and the salt.  Hidden,
+    also from the coalition: owners, multiplicities, sizes of sets, intersections.  Inherent: the coalition
+    learns which IDs of the union are not its own; with n = 3 and t = 1 these belong to one or both of the two
+    others.
+
+    Protocol: the first 2t+1+spares clients hold Shamir shares of degree t of a table of Gram cells sum_x R_x
+    u_x u_x^T, u_x = (1, z, y), R_x the sum of the holders' random coefficients.  A cell is only opened as g^T
+    M for a fresh secret uniform g in F_q^3.  Whatever the R_x are, also if the coalition knows them, that is:
+    zero for an empty cell, a uniform multiple of u_x for one ID, uniform in span(u_x, u_x') for two, uniform
+    in F_q^3 for more unless M is singular (probability at most 4/q a cell).  So each opening is a random
+    function of the union alone.
+
+    Statistical error, q = 2**61 - 1, for m = 2**20: singular cells 2**-37, a vanishing R_x 2**-41, equal tags
+    2**-43, a cell mistaken for one ID 2**-37.  Computational assumptions: AES-128, X25519, Ed25519,
     HKDF-SHA256, AES-256-GCM.
 
     Clients that deviate can make the union fail, or hide or add IDs of their own, also IDs that they guess;
     clients compare the group key and the union (`psu.align.confirm_union`), so that neither client 0 nor the
     relay can tell them different ones.  secfc/disclosure/README.md says what else a deviating party can do.
-
-    spares: committee members that may be silent in a round.  Needs n >= 2t + 1 + spares.
     """
 
     t: int
@@ -84,14 +98,16 @@ class Committee:
 
 @dataclass(frozen=True)
 class Server:
-    """Any n-2 clients learn the union and nothing else, if the server colludes with nobody.
+    """Mode in which any n-2 clients learn the union and nothing else, if the server colludes with nobody.
 
-    Leakage, semi-honest: the server learns the tags of the union (pseudonyms under a key it lacks), so
-    the size of the union, and for each tag a uniform number that says nothing of its holders.  Clients
-    learn the union only.
+    Notes
+    -----
+    Leakage, semi-honest: the server learns the tags of the union (pseudonyms under a key that it lacks), so
+    the size of the union, and for each tag a uniform number that says nothing of its holders.  Clients learn
+    the union only.
 
     A server that colludes with one client learns which of that client's IDs somebody else holds as well
-    (never who, nor how many), and can test guesses of IDs against the union.  Use Committee if that
+    (never who, nor how many), and can test guesses of IDs against the union.  Use `Committee` if that
     matters.  Every client has to stay until its upload is complete: there are no spares.
     """
 
@@ -136,17 +152,35 @@ class Sheet:
 
 @dataclass(frozen=True)
 class UnionPlan:
-    """Everything public about a union; all parties hold the same one (`digest`).
+    """Public parameters of a union; all parties hold equal ones (`digest`).
 
-    n: clients, numbered 0 to n-1.  mode: who may collude.  session: 16 to 64 bytes no other run uses.
-    bound: a public bound on the size of the union.  It must not be computed from exact sizes of sets, or
-    these are no longer hidden.  sized: estimate the size of the union first, for a bound that is a matter
-    of policy and may be far too large; without it tables are made for `bound` itself.
-    min_clients: abort if fewer contribute.
-    quota: 0 for tags under a key that all clients share; else tags are evaluated obliviously
-    (psu.oblivious), for at most so many IDs of each client, a matter of policy like the bound.
-    evaluation_keys: public keys of the evaluators (`evaluators`, in order), 32 bytes each; none before they
-    are drawn.
+    Parameters
+    ----------
+    n
+        Number of clients, from 2 to 1024, numbered from 0 to n - 1.
+    mode
+        Who may collude: `Committee` or `Server`.
+    session
+        16 to 64 bytes that no other run uses.
+    bound
+        Public upper bound on the size of the union, up to 2**32.  Do not compute it from exact sizes of sets:
+        that would reveal them.
+    sized
+        Whether a sizing round first estimates the size of the union.  Without it tables are made for `bound`.
+    attempts
+        Maximum number of tables to try, from 1 to 16.
+    min_clients
+        Minimum number of contributing clients; fewer abort the union.
+    quota
+        0 for tags under a key that all clients share.  Otherwise tags are evaluated obliviously
+        (`psu.oblivious`), for at most this many IDs of each client; a public number, like the bound.
+    evaluation_keys
+        Public keys of the evaluators (`evaluators`, in order), 32 bytes each; empty before they are drawn.
+
+    Raises
+    ------
+    InvalidValue
+        For numbers out of their ranges, or a mode that n clients cannot carry.
     """
 
     n: int

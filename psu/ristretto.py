@@ -107,7 +107,7 @@ def derive_nonce(coins: Coins, key: int, transcript: bytes) -> int:
 
 
 def inverses(scalars: Sequence[int]) -> list[int]:
-    """Of scalars that are not 0: one inversion for all (Montgomery), three products each."""
+    """Inverses of scalars that are not 0: one inversion for all (Montgomery), three products each."""
     before, product = [], 1
     for scalar in scalars:
         before.append(product)

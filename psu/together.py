@@ -32,11 +32,26 @@ LOGGER.addHandler(logging.NullHandler())
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnionResult:
-    """rows: per client the row in [0, m) of each of its IDs, (N_j,) int64, None for a client that was lost.
+    """Result of a union that one process computed for all parties.
 
-    m: size of the union.  rounds: rounds of openings (1 in server mode).  attempts: tables used.
-    estimate: what the sizing round said, None without one.  traffic[(from, to, kind)]: (messages, bytes).
-    seconds[party]: CPU time; a committee member's work is booked apart from its work as a client.
+    Parameters
+    ----------
+    rows
+        For each client the row in [0, m) of each of its IDs, (N_j,) int64; None for a client that was lost.
+    m
+        Size of the union.
+    rounds
+        Rounds of openings; 1 in server mode.
+    attempts
+        Tables that were used.
+    estimate
+        Size estimated by the sizing round; None without one.
+    plan
+        Public parameters.
+    traffic
+        (messages, bytes) by (sender, receiver, kind).
+    seconds
+        Processor time by party.  Work of a committee member is booked apart from its work as a client.
     """
 
     rows: tuple[Array | None, ...]
@@ -88,21 +103,42 @@ def union(
     coins: Callable[[str], Coins] | None = None,
     lost: Mapping[int, Collection[int]] | None = None,
 ) -> UnionResult:
-    """The union of the clients' IDs as row numbers, by all parties in this process.
+    """Union of the clients' IDs as row numbers, computed by all parties in this process.
 
-    sets: one collection of IDs a client (`psu.identify.digests` says which types); an ID that a client holds
-    several times counts once and its row number is repeated. t: how many clients may collude with one another
-    and the relay, as many as n allows by default; spares: how many committee members may be silent in a
-    round. mode: instead of t, Committee or Server. bound: a public bound on the size of the union; if given,
-    tables are made for it, else a sizing round estimates the size, up to 2**24. quota: tags are evaluated
-    obliviously, for at most so many IDs a client (`psu.oblivious`), which takes half a millisecond for each
-    of them; with 0 all clients share the key of tags, and can test guesses at will. coins: secret coins by
-    party ("client 0", ...), the operating system's by default; pass SeededCoins only to reproduce a test.
-    lost[r]: clients silent in the r-th round of openings (the first is the sizing round, if there is one);
-    lost[0]: clients that vanish before they share anything.
+    Parameters
+    ----------
+    sets
+        One collection of IDs per client, of types that `psu.identify.digests` takes.  An ID that a client
+        holds several times counts once, and its row number is repeated.
+    t
+        Clients that may collude with one another and the relay; None for the most that n allows.
+    spares
+        Committee members that may be silent in a round.
+    mode
+        `Committee` or `Server`, in place of t and spares.
+    bound
+        Public bound on the union, for which tables are made; None estimates the size first, up to 2**24.
+    quota
+        Most IDs of a client for which tags are evaluated obliviously (`psu.oblivious`, with libsodium), half
+        a millisecond for each.  With 0 all clients share the key of tags, and can test guesses at will.
+    coins
+        Secret coins by party ("client 0", ...), the operating system's by default; `SeededCoins` are for
+        tests.
+    lost
+        lost[r]: clients that are silent in the r-th round of openings, of which the sizing round is the
+        first; lost[0]: clients that vanish before they share anything.
 
-    Raises ValueError for parameters that do not fit and for 7 beside "7", TypeError for IDs of other types,
-    UnionAborted; ImportError if a quota is given and libsodium is missing.
+    Returns
+    -------
+    UnionResult
+        Row numbers for each client, and what the protocol cost.
+
+    Raises
+    ------
+    ValueError, TypeError, ImportError
+        For parameters that do not fit, 7 beside "7", IDs of other types, and a quota without libsodium.
+    UnionAborted
+        For a union without a result.
     """
     if mode is None:
         mode = Committee((len(sets) - 1 - spares) // 2 if t is None else t, spares)

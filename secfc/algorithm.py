@@ -331,16 +331,16 @@ class Clustering:
     Parameters
     ----------
     k
-        Clusters asked for, or chosen.
+        Number of clusters, as requested or chosen.
     labels
         One (m_j,) int32 array a client, in its own row order.
     cost
         Sum of squared distances of points to the means of their clusters, in squared data units; of clusters
         as sums have them under a floor.  None if no party may know it, or only with noise.
     n_iter
-        Steps of Lloyd's heuristic, of the best restart.
+        Steps of Lloyd's heuristic in the best restart.
     converged
-        Whether the last step changed no label, as far as anybody knows and a floor lets it.
+        Whether the last step changed no label, as far as a party can know and a floor allows.
     history
         Flat labels (m,) before the first step and after each; empty if there were none, or nobody knows those
         of all points.
@@ -352,9 +352,9 @@ class Clustering:
     learned
         What the server learned, in sentences.
     model
-        What labels new points (`predict`).
+        Model that labels new points (`predict`).
     transcript
-        Every message.
+        All messages.
     seconds
         Computing time by party and phase, without compiling or loading kernels.
     rows
@@ -371,7 +371,7 @@ class Clustering:
     disputes
         Pairs (dealer, receiver) of whom one lied.
     details
-        What else the algorithm has to say about its run; see there.
+        Further facts of the run, which the algorithm defines.
     features
         Names of the features, if the federation had any; `predict` matches others by them.
     scaling
@@ -397,7 +397,7 @@ class Clustering:
     released_sizes
         By these labels, unbiased sizes (k,) of clusters and their standard errors (k,), in rows; else None.
     drive
-        What ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
+        Driver of the run and of predictions (`sealed=` says how); None if the parties ran elsewhere.
     simulated
         The data of all clients, which a simulation has and no party: for `profile` and `cautions`.  A copy
         or pickle leaves it out.

@@ -130,11 +130,31 @@ class JournalError(InputError):
 
 
 class PrivacyError(InputError):
-    """A step that would void the privacy claim.  The message gives the value, the rule and the remedy."""
+    """A step that would void the privacy claim; the message gives value, rule and remedy.
+
+    Parameters
+    ----------
+    rule
+        A sentence, or a whole message.
+    remedies
+        What would help, in a form for Python, the shell or a site file.
+    parameters
+        Parameters that the message names before the rule, with their values.
+    """
 
 
 class OverBudget(PrivacyError):  # noqa: N818 - named for what happened
-    """A run that costs more than its budget: refused before any data is touched."""
+    """A run that costs more than its budget: refused before any data is touched.
+
+    Parameters
+    ----------
+    rule
+        A sentence, or a whole message.
+    remedies
+        What would help, in a form for Python, the shell or a site file.
+    parameters
+        Parameters that the message names before the rule, with their values.
+    """
 
 
 class Caution(Advice, UserWarning):
@@ -181,11 +201,11 @@ class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
     Parameters
     ----------
     needed
-        How many are needed.
+        Number of replies that the code needs.
     got
-        Who answered.
+        Peers that answered.
     otherwise
-        What there is to do but to wait.
+        Remedy besides waiting.
     """
 
     def __init__(self, needed: int, got: Collection[PartyId], otherwise: str = MORE_LOSSES) -> None:
@@ -279,7 +299,7 @@ class FaultyClient(FaultyParty):
     party
         The client.
     why
-        What it did, in words.
+        What the party did, in words.
     """
 
 
@@ -293,7 +313,7 @@ class FaultyServer(FaultyParty):
     party
         The server.
     why
-        What it did, in words.
+        What the party did, in words.
     """
 
 
@@ -347,7 +367,7 @@ class LiarsExceeded(ProtocolError):  # noqa: N818
     Parameters
     ----------
     liars
-        How many are planned for.
+        Number of cheating clients that the plan tolerates.
     suspects
         Clients that were found lying before; as more lied than planned, that is no proof any more.
     """
@@ -370,7 +390,7 @@ class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
     Parameters
     ----------
     party
-        Whom it claims to be from.
+        Party that the message names as its sender.
     why
         What is wrong with it, in words.
 
@@ -400,7 +420,7 @@ class PlanMismatch(ProtocolError):  # noqa: N818
     Parameters
     ----------
     differing
-        For each of them what differs, each a `secfc.roles.description.Difference`.
+        For each party what differs, each a `secfc.roles.description.Difference`.
     """
 
     SHOWN = 6  # differences that the text names
@@ -435,7 +455,7 @@ class RowsLost(ProtocolError):  # noqa: N818
     parties
         The clients.
     why
-        Why it cannot, in words.
+        Why the run cannot go on, in words.
     """
 
     def __init__(self, parties: Collection[PartyId], why: str) -> None:
@@ -451,7 +471,7 @@ class RangeExceeded(ProtocolError):  # noqa: N818
     Parameters
     ----------
     size
-        Its points.
+        Number of points of the cluster.
     largest
         The most points that the modulus holds.
     """
@@ -487,7 +507,7 @@ class UnionFailed(ProtocolError):  # noqa: N818
     why
         What happened, in words.
     parties
-        Whom that points at, perhaps nobody.
+        Parties to which the evidence points; may be empty.
     proof
         Whether no honest client could have caused it.
     """
@@ -507,9 +527,9 @@ class DisputedRows(ProtocolError):  # noqa: N818
     rows
         The disputed rows, which everybody learns.
     ids
-        Those IDs of them that this party holds; another party's error has none.  They are in no text.
+        IDs of disputed rows that this party holds; another party's error has none.  No text shows them.
     file
-        Where they were written, if they were.
+        File to which these IDs were written, or empty.
     """
 
     def __init__(self, rows: Collection[int], ids: Collection[Any], file: str = "") -> None:

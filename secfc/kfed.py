@@ -248,13 +248,13 @@ class KFed:
     Parameters
     ----------
     k
-        Clusters, or an `Elbow`, "auto", "2..12" to choose k by the costs of merging local centers, k_local at
-        least.
+        Number of clusters; an `Elbow`, "auto" or "2..12" chooses it by the costs of merging local centers,
+        from k_local on.
     k_local
-        Clusters a client looks for in its own points; fewer if it has fewer distinct points.  None is
-        k (`default_local_clusters`).
+        Clusters that each client looks for in its own points, from 1 to k; a client with fewer distinct
+        points looks for fewer.  None for k (`default_local_clusters`).
     seed
-        Of local starts.
+        Seed of local starts, at least 0.
 
     Warnings
     --------

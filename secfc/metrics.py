@@ -18,10 +18,23 @@ from secfc.errors import InputError
 
 
 def accuracy(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Share of points, 0 to 1, labelled correctly under the best one-to-one renaming of labels.
+    """Share of points labeled correctly under the best one-to-one renaming of labels, in [0, 1].
 
-    truth and labels are (m,).  With more labels than classes (or fewer), the unmatched ones count
-    as wrong.  The renaming is found by the Hungarian method: SecFC section 5, following [47].
+    Parameters
+    ----------
+    truth
+        (m,) true classes.
+    labels
+        (m,) labels to judge.
+
+    Returns
+    -------
+    float
+        Correct points over m.  Unmatched labels or classes count as wrong.
+
+    References
+    ----------
+    SecFC sec. 5; the renaming is found by the Hungarian method.
     """
     classes, clusters, rows, columns, counts = _pairs(truth, labels)
     matches = np.zeros((classes, clusters), dtype=np.int64)
@@ -84,10 +97,23 @@ def adjusted_rand(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def fowlkes_mallows(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Pairs of points together in both (m,) labelings over the geometric mean of those in either, 0 to 1.
+    """Pairs of points together in both labelings, over the geometric mean of those in either, in [0, 1].
 
-    Where either has singletons alone, 1 if the other has too, else 0.  Fowlkes and Mallows, A method for
-    comparing two hierarchical clusterings, 1983.
+    Parameters
+    ----------
+    truth
+        (m,) true classes.
+    labels
+        (m,) labels to judge.
+
+    Returns
+    -------
+    float
+        The index.  If one labeling has singletons alone: 1 if the other has too, else 0.
+
+    References
+    ----------
+    Fowlkes and Mallows, A method for comparing two hierarchical clusterings, 1983.
     """
     both, first, second, _ = _pairs_together(truth, labels)
     if both == first == second:
@@ -110,10 +136,25 @@ def same_clustering(a: npt.ArrayLike, b: npt.ArrayLike) -> bool:
 
 
 def cost(points: npt.ArrayLike | Rows, labels: npt.ArrayLike, k: int) -> float:
-    """Sum over points of the squared distance to their cluster's mean, in squared data units.
+    """Sum of squared distances of points to the means of their clusters (inertia).
 
-    points is (m, d), labels (m,) integers from 0 to k - 1; empty clusters cost nothing.  Points are
-    read in blocks, twice, and may be larger than memory.  SecFC eq. (1).
+    Parameters
+    ----------
+    points
+        (m, d) in data units; read twice in blocks, so it may be larger than memory.
+    labels
+        (m,) integers from 0 to k - 1.
+    k
+        Number of clusters; empty ones cost nothing.
+
+    Returns
+    -------
+    float
+        Inertia in squared data units.
+
+    References
+    ----------
+    SecFC eq. (1).
     """
     rows = checked_points(as_rows(points), "the data set")
     k = positive_integer("k", k)
@@ -141,10 +182,30 @@ def cost(points: npt.ArrayLike | Rows, labels: npt.ArrayLike, k: int) -> float:
 
 
 def calinski_harabasz(points: npt.ArrayLike, labels: npt.ArrayLike, k: int) -> float:
-    """Variance between clusters over that within, by degrees of freedom; infinite if there is none within.
+    """Variance between clusters over variance within, each by its degrees of freedom.
 
-    points (m, d), labels (m,) integers from 0 to k - 1.  Empty clusters do not count, and fewer than two
-    others, or as many as points, have no such index: InputError.  Calinski and Harabasz, 1974.
+    Parameters
+    ----------
+    points
+        (m, d) in data units.
+    labels
+        (m,) integers from 0 to k - 1.
+    k
+        Number of clusters; empty ones do not count.
+
+    Returns
+    -------
+    float
+        The index, without unit; infinite without variance within clusters.
+
+    Raises
+    ------
+    InputError
+        For fewer than two nonempty clusters, or as many as points.
+
+    References
+    ----------
+    Calinski and Harabasz, A dendrite method for cluster analysis, 1974.
     """
     within = cost(points, labels, k)
     m, c = len(np.asarray(labels)), len(np.unique(labels))
@@ -195,11 +256,25 @@ def _pairs(truth: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[int, int, Array
 
 
 def labels_digest(labels: Iterable[Array]) -> str:
-    """SHA-256 of labels, one array after the other, as 32-bit little-endian integers: 64 hexadecimal digits.
+    """SHA-256 of labels as 32-bit little-endian integers: 64 hexadecimal digits.
 
-    Equal wherever labels are, whatever the machine, its threads and its software.  Of labels that belong to
-    their owners it tells whoever can guess them all whether the guess is right, so each owner keeps its own.
+    Parameters
+    ----------
+    labels
+        Arrays of labels, hashed one after the other.
 
+    Returns
+    -------
+    str
+        Equal for equal labels, on any machine and with any number of threads.
+
+    Warnings
+    --------
+    Whoever can guess all labels can test the guess by the digest.  Where labels belong to owners, each keeps
+    its own digest.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> labels_digest([np.array([0, 1]), np.array([2])])[:16]
     'ad5dc1478de06a4c'

@@ -478,22 +478,22 @@ class NearClusterer(PairClusterer):
 
 @dataclass(frozen=True)
 class DBSCAN(NearClusterer):
-    """Density clusters: core points, which have enough points near them, and what is near to these.
+    """Density clusters: core points, which have enough points near them, and the points near core points.
 
     Parameters
     ----------
     eps
-        The distance, in units of the data, or of scaled features, up to which two points are near.
+        Largest distance of two near points, above 0, in data units, or of scaled features.
     min_samples
-        Points near a core point, itself among them, from 1 on.
+        Number of points near a core point, including itself, from 1 on.
     threshold
-        Who may collude, as of `SecFC`.
+        Who may collude, as in `SecFC`.
     quantization
-        How points become integers; labels are those of scikit-learn's `DBSCAN` on these integers.
+        Fixed-point precision; labels equal those of scikit-learn's `DBSCAN` on the quantized points.
     runtime
-        Who computes, and with what.
+        Who computes, and with which resources.
     dealer
-        Who deals masks and tables: the server, a client, or None for nobody, as `AssignmentsOnly` has it.
+        Who deals masks and tables: the server, a client, or None for nobody, as in `AssignmentsOnly`.
 
     Raises
     ------
@@ -502,14 +502,14 @@ class DBSCAN(NearClusterer):
 
     Warnings
     --------
-    The server learns of every two points whether they are near, and whose they are: a graph from which it can
-    draw much of the shape of the data if points have many neighbors.  A client that plants rows learns by
-    their labels whether anybody's points are within eps of them, so where others' points are.
+    The server learns for every two points whether they are near, and whose they are.  If points have many
+    neighbors, it can reconstruct much of the shape of the data from this graph.  A client that plants rows
+    learns from their labels whether another client has points within eps of them.
 
     Notes
     -----
-    Labels are -1 for noise, else numbered by the lowest core point; a border point goes to the first cluster
-    that has a core point near it.  There is no `predict`.
+    Labels are -1 for noise, and otherwise numbered by the lowest core point.  A border point joins the first
+    cluster that has a core point near it.  There is no `predict`.
 
     Examples
     --------
@@ -570,27 +570,27 @@ MOST_OPENED, OPENED = 1 << 13, 1 << 22
 
 @dataclass(frozen=True)
 class Precomputed(PairClusterer):
-    """Any clusterer of scikit-learn with `metric="precomputed"`, on all distances, which the server is given.
+    """Any clusterer of scikit-learn with `metric="precomputed"`, on all distances, which the server learns.
 
     Parameters
     ----------
     clusterer
-        What the server runs: its `fit_predict` is given distances (m, m) in units of the data.  Clients need
-        none, and do not compare it.
+        Clusterer that the server runs: its `fit_predict` receives distances (m, m) in data units.  Clients
+        need none, and do not compare it.
     consent
         True at every party, or the run is refused.
     threshold, quantization, runtime
-        As of `DBSCAN`.
+        Values of `DBSCAN`.
 
     Raises
     ------
     InputError
-        Without consent, or for what clusters nothing.
+        Without consent, or for an object that has no `fit_predict`.
 
     Warnings
     --------
-    The server learns the distance of every two points: where all of them lie, up to rotation and reflection,
-    and with d + 1 known points exactly (`secfc.attacks.geometry.place_by_distances`).
+    The server learns the distance of every two points.  They determine all points up to rotation and
+    reflection, and with d + 1 known points exactly (`secfc.attacks.geometry.place_by_distances`).
 
     Examples
     --------

@@ -82,37 +82,37 @@ def fit(
     Parameters
     ----------
     algorithm
-        What clusters, as `SecFC(k=4)`.
+        Algorithm to run, such as `SecFC(k=4)`.
     federation
-        A `Federation`, or a list of arrays (m_j, d) or data frames, one a client, or a mapping of clients'
-        names to such.
+        A `Federation`; or a list of arrays (m_j, d) or data frames, one per client; or a mapping from
+        clients' names to such.
     seed
-        Reproduces starts, as a part of the public plan; it never makes a share predictable.  None for starts
-        from coins that the clients toss.
+        Seed of starts, at least 0, a part of the public plan; it never makes a share predictable.  None
+        starts from coins that the clients toss.
     bound
-        A public bound on absolute values, in data units; derived from the data if None (see
-        `PublicFacts.of`).
+        Public bound on absolute values, in data units; None derives it from the data (see `PublicFacts.of`).
     coins
-        Secret coins by party, the operating system's by default; pass `SeededCoins` only to reproduce a test.
+        Source of secret coins by party, by default the operating system's; pass `SeededCoins` only to
+        reproduce a test.
     keep_bodies
-        Whether the transcript holds contents too.  Without it, `faults`, `sealed` and `checkpoint`, more than
-        1,024 clients of `FederatedLloyd` without a floor speak 512 together.
+        Whether the transcript holds contents of messages.  Without it, `faults`, `sealed` and `checkpoint`,
+        more than 1,024 clients of `FederatedLloyd` without a floor are simulated in groups of 512.
     faults
         What the network does to messages.
     watch
-        Called with (party, exchange) at every exchange, before it is sealed, for progress.
+        Function for progress, called with (party, exchange) at every exchange, before it is sealed.
     sealed
-        Whether what any party says to another is encrypted and authenticated between the two, as over a
-        network; not needed inside one process.
+        Whether messages between two parties are encrypted and authenticated, as over a network; not needed
+        inside one process.
     checkpoint
-        A directory in which every party keeps a journal, so that the same call resumes after a crash where it
-        ended (`secfc.transport.checkpoint`).  The files are secret, and stay when the run has finished.
+        Directory in which every party keeps a journal, so that an equal call resumes after a crash
+        (`secfc.transport.checkpoint`).  The files are secret, and stay when the run has finished.
     scale_features
-        "standard", "robust", "range", "norm", or a value of `secfc.scaling`: features are brought to a common
-        scale first, as by `Scaled(algorithm, scale_features)`; the bound then follows from it, and no data.
+        Feature scaling first, as by `Scaled(algorithm, scale_features)`: "standard", "robust", "range",
+        "norm", or a value of `secfc.scaling`.  The bound then follows from it, and from no data.
     missing
-        What becomes of NaN, which points may have that were given with `gaps=True`: "refuse", "drop" the
-        rows, whose labels are -1, or "mean" of the feature over all clients, which they learn.
+        What happens to NaN in the points: "refuse"; "drop" drops the rows, whose labels are -1; "mean"
+        imputes the mean of the feature over all clients, which they learn.
 
     Returns
     -------
@@ -124,14 +124,14 @@ def fit(
     InputError, ValueError
         For parameters that do not fit; JournalError, an InputError, for files that cannot be resumed.
     ProtocolError
-        For peers' faults.
+        For faults of peers.
     OSError
         For files of a checkpoint.
 
     Warns
     -----
     Caution
-        Of rounding that loses data, see `secfc.data.resolution`.
+        If rounding loses data, see `secfc.data.resolution`.
 
     Examples
     --------

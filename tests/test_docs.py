@@ -267,5 +267,5 @@ def test_who_learns_no_distance_of_a_point_is_told_what_a_start_gains(page):
     rows = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
     names = [(row, row.split("|")[1]) for row in rows]
     default = next(row for row, name in names if "default" in name or "`AssignmentsOnly()`" in name)
-    assert re.search("split.* (gain|takes off)|gains of splits", default)
+    assert re.search("split.* gain|reduction in cost of each split|gains of splits", default)
     assert "distance" in default

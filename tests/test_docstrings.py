@@ -1,11 +1,13 @@
 """Public names say what they are and every parameter that they take, in sections as numpydoc has them."""
 
+import importlib
 import inspect
+import re
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 from numpydoc.validate import validate
-
-import secfc
 
 # Those of numpydoc's checks that say that something is missing or wrong.  Left out are types, which stand in
 # annotations (PR04), what not every name needs (EX01, ES01, SA01), and matters of form: quotes (GL01, GL02)
@@ -24,18 +26,61 @@ def faults(name):
     return [code for code, _ in validate(name)["errors"] if code in CHECKS]
 
 
-@pytest.mark.parametrize("name", sorted(secfc._HOME))
+def public_things():
+    """What users import, by full names: of the packages, of the reference, and methods of estimators."""
+    found = {}
+    for name in ("secfc", "secfc.privacy", "psu", "field", "secfc.estimators"):
+        package = pytest.importorskip(name)
+        found |= {
+            f"{thing.__module__}.{thing.__qualname__}": thing
+            for thing in (getattr(package, name) for name in package.__all__)
+            if inspect.isroutine(thing)
+            or (inspect.isclass(thing) and thing.__module__ != "builtins" and Protocol not in thing.__bases__)
+        }
+    for page in Path(__file__).parent.parent.glob("docs/api/*.md"):
+        for name in re.findall("^::: (.+)$", page.read_text(), re.MULTILINE):
+            place, _, last = name.rpartition(".")
+            found[name] = getattr(importlib.import_module(place), last)
+    base = importlib.import_module("secfc.estimators.base").Federated
+    return found | {f"{base.__module__}.Federated.{name}": getattr(base, name) for name in ("fit", "predict")}
+
+
+THINGS = public_things()
+# How no summary and no entry begins: a pronoun or preposition without the noun that it needs.
+VAGUE = re.compile(r"(The same|Of|That|Those|It|Its|I|As there|So many|What of|By it)\b")
+
+
+@pytest.mark.parametrize("name", sorted(THINGS))
 def test_a_public_name_says_all_its_parameters_in_order(name):
-    thing = getattr(secfc, name)
-    assert faults(f"{thing.__module__}.{thing.__qualname__}") == []
+    assert faults(name) == []
 
 
-@pytest.mark.parametrize("name", sorted(secfc._HOME))
-def test_a_public_name_says_what_it_is_in_a_line(name):
-    first, *rest = inspect.getdoc(getattr(secfc, name)).split("\n")
-    assert len(first.split()) >= 3
-    assert not rest or rest[0] == ""
-    assert not first.startswith(("The same", "Of ", "That ", "It ", "I "))
+@pytest.mark.parametrize("name", sorted(THINGS))
+def test_a_public_name_says_what_it_is_and_takes_in_phrases_with_a_noun(name):
+    assert len(inspect.getdoc(THINGS[name]).partition("\n")[0].split()) >= 3
+    assert vague_entries(THINGS[name]) == []
+
+
+def vague_entries(thing):
+    """The summary, and entries of sections, that begin with a word which needs another sentence's noun."""
+    text = inspect.getdoc(thing)
+    entries = re.findall(r"^\S.*\n    (\S.*)$", text.partition("\nExamples\n")[0], re.MULTILINE)
+    return [line for line in (text.partition("\n")[0], *entries) if VAGUE.match(line)]
+
+
+def test_an_entry_without_a_noun_is_found():
+    def thing():
+        """Rows of it.
+
+        Parameters
+        ----------
+        rows
+            Of all clients.
+        seed
+            Offset of starts.
+        """
+
+    assert vague_entries(thing) == ["Of all clients."]
 
 
 def short_of_one(first, second):

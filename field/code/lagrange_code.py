@@ -92,7 +92,15 @@ def transfer_matrix(basis: Basis, xs: tuple[int, ...], ys: tuple[int, ...]) -> A
 
 
 class TooFewValues(Exception):  # noqa: N818 - the protocol's word for it, see TooFewReplies
-    """Fewer evaluations than the degree needs: `needed`, and `got`, how many came."""
+    """Too few evaluations to interpolate a polynomial of this degree.
+
+    Parameters
+    ----------
+    needed
+        Number of evaluations that the degree needs.
+    got
+        Number of evaluations that came.
+    """
 
     def __init__(self, needed: int, got: int) -> None:
         super().__init__(f"{got} evaluations do not fix the polynomial: {needed} are needed")
@@ -101,7 +109,28 @@ class TooFewValues(Exception):  # noqa: N818 - the protocol's word for it, see T
 
 @dataclass(frozen=True)
 class LagrangeCode:
-    """Public parameters of the sharing: n clients, ell segments, t colluding clients tolerated."""
+    """Lagrange code of the shares: n clients, ell segments, threshold t.
+
+    Parameters
+    ----------
+    basis
+        Primes of the residues; each must exceed n + ell + t.
+    n
+        Number of clients, each with one share.
+    ell
+        Segments into which a point is cut (packing factor), from 1 on.
+    t
+        Colluding clients tolerated: any t shares are uniform and independent of the points.
+
+    Raises
+    ------
+    InvalidValue
+        For n < 2 (ell + t - 1) + 1, which cannot decode a squared distance.
+
+    References
+    ----------
+    Yu et al., Lagrange Coded Computing, AISTATS 2019; SecFC sec. 4.1.
+    """
 
     basis: Basis
     n: int

@@ -373,7 +373,26 @@ class PlainRows(CodedRows):
 
 
 def coded_rows(basis: Basis, m: int, width: int, *, threads: int = 1, storage: Storage = MEMORY) -> CodedRows:
-    """Empty rows in the form that suits the basis; threads: of the processor, to use.  storage: where."""
+    """Empty coded rows in the storage form that suits the basis.
+
+    Parameters
+    ----------
+    basis
+        Primes of the residues.
+    m
+        Number of rows.
+    width
+        Features of one share: d / ell, rounded up.
+    threads
+        Processor threads of computations on the rows.
+    storage
+        Where the rows are kept: in memory, or in files of a folder.
+
+    Returns
+    -------
+    CodedRows
+        Rows (lanes, m, width), to be filled with shares; secret once filled.
+    """
     return (TiledRows if basis.can_fold else PlainRows)(basis, m, width, threads=threads, storage=storage)
 
 

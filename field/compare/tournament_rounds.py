@@ -145,7 +145,7 @@ def nearest_contest(sizes: tuple[int, ...], rows: Sequence[int]) -> ArgminContes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WinningPaths:
-    """Of n contestants: bits (f, n, per) opened, of f factors, and terms (2**f, n, per), which are secret.
+    """Opened bits (f, n, per) of f factors of n contestants, and secret terms (2**f, n, per).
 
     terms: a member's shares of the products of masks over subsets of factors; at the dealer these products.
     """

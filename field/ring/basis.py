@@ -49,10 +49,21 @@ def _column(primes: tuple[int, ...], ndim: int, dtype: np.dtype[Any]) -> Array:
 
 @dataclass(frozen=True)
 class Basis:
-    """Distinct primes; residue arrays have shape (lanes, ...) with axis 0 the prime.
+    """Distinct primes, whose residue arrays have shape (lanes, ...), axis 0 the prime.
 
-    Residues are canonical, in [0, p), and stored as uint32 when all primes are below 2**31, as uint64
-    when the prime is 2**61 - 1.
+    Parameters
+    ----------
+    primes
+        Distinct primes: below 2**31, for residues stored as uint32, or 2**61 - 1 alone, as uint64.
+
+    Raises
+    ------
+    InvalidValue
+        For no prime, equal primes, or numbers that are no such primes.
+
+    Notes
+    -----
+    Residues are canonical: in [0, p).
     """
 
     primes: tuple[int, ...]

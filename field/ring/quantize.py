@@ -23,13 +23,31 @@ from field.ring.errors import InvalidValue
 
 
 def clip_norms(vectors: Array, bound: int) -> tuple[Array, Array]:
-    """Integer vectors (m, d) shortened to L2 norm <= bound, int64, and which were (m,) bool.
+    """Integer vectors shortened to an L2 norm within a bound, and which ones were.
 
+    Parameters
+    ----------
+    vectors
+        (m, d) integers; never written to.
+    bound
+        Largest L2 norm, at least 0.
+
+    Returns
+    -------
+    tuple of ndarray
+        Shortened vectors (m, d) int64, and which were shortened, (m,) bool.
+
+    Raises
+    ------
+    TypeError
+        For floats.
+    ValueError
+        For a bound below 0.
+
+    Notes
+    -----
     A longer vector x becomes trunc(x bound / r) with r = ceil(||x||), so no rounding can exceed the bound:
-    each entry is at most abs(x_i) bound / ||x|| in size.  Vectors within the bound are unchanged; the
-    argument is never written to.
-
-    Raises TypeError for floats, ValueError for a bound below 0.
+    each entry is at most abs(x_i) bound / ||x|| in size.  Vectors within the bound are unchanged.
     """
     values = np.asarray(vectors)
     if values.dtype.kind not in "iuO":
@@ -89,11 +107,24 @@ def headroom(m: int, largest: int | None = None, factor: int = 1) -> int:
 
 @dataclass(frozen=True)
 class Quantizer:
-    """scale: integers per data unit.  bound: the largest absolute value accepted, in data units.
+    """Rounding of points in data units to integers (fixed-point precision).
 
-    rounding "nearest" (ties to even) or "floor" (the paper's eq. (3), biased by half a step).
-    radius: the L2 norm, in steps, that rows are shortened to, exactly; then values beyond the bound are moved
-    to it instead of refused, since a refusal would tell of one row.  None: rows are as they come.
+    Parameters
+    ----------
+    scale
+        Integers per data unit, positive and finite.
+    bound
+        Largest absolute value accepted, in data units.
+    rounding
+        "nearest", ties to even; or "floor", eq. (3) of the SecFC paper, which is biased by half a step.
+    radius
+        L2 norm, in steps, to which longer rows are shortened exactly; None shortens no row.  With a radius,
+        values beyond the bound are moved to the bound instead of refused, since a refusal would reveal a row.
+
+    Raises
+    ------
+    InvalidValue
+        For a scale or bound that is not positive and finite, or whose integers floats cannot hold.
     """
 
     scale: float

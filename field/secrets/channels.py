@@ -23,7 +23,13 @@ _ZEROS = bytes(1 << 18)
 
 
 class AlreadyUsed(RuntimeError):  # noqa: N818
-    """A one-time key, mask or opening was asked for again by our own side: it would show differences."""
+    """A one-time key, mask or opening was requested again on this side; its reuse would reveal differences.
+
+    Parameters
+    ----------
+    what
+        What was requested again, in words.
+    """
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} was used before: start a new session, or go on from the latest state")
@@ -57,7 +63,13 @@ class Stream:
 
 
 class Identity:
-    """A long-lived signing key; hand `public` to the other parties over a channel you trust."""
+    """Long-lived Ed25519 signing key; give `public` to the other parties over a channel that you trust.
+
+    Parameters
+    ----------
+    secret
+        32 secret bytes of the private key.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(secret)

@@ -28,9 +28,12 @@ _COUNTER = modes.CTR(bytes(16))
 
 
 class Coins:
-    """A stream of secret uniform bytes under a 16-byte key.
+    """Stream of secret uniform bytes (AES-128 in counter mode); construct `SystemCoins` or `SeededCoins`.
 
-    Construct `SystemCoins` or `SeededCoins`; this class is their shared stream.
+    Parameters
+    ----------
+    key
+        16 secret bytes.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -176,10 +179,14 @@ class StoredCoins(_OwnedCoins):
 
 
 class SeededCoins(Coins):
-    """Reproducible coins for tests and vectors, asked for by name: anyone who knows the seed knows them.
+    """Reproducible coins for tests and vectors: anyone who knows the seed knows all coins.
 
-    The label separates purposes and parties, so that a draw added under one label does not shift the
-    draws under another.
+    Parameters
+    ----------
+    seed
+        Integer from which the key is derived; public.
+    label
+        Purpose or party; a draw under one label does not shift the draws under another.
     """
 
     def __init__(self, seed: int, label: str) -> None:

@@ -96,7 +96,7 @@ class DistributionLaw:
 
 
 def covariance_of(deviations: Array) -> Array:
-    """Of rows (s, d) about zero, shrunk towards a multiple of the identity as their number demands.
+    """Covariance of rows (s, d) about zero, shrunk to a multiple of the identity as their number demands.
 
     Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance matrices, 2004.
     """

@@ -62,9 +62,18 @@ class PublicOutput:
 class View:
     """Everything that a coalition saw of a run.
 
-    plan: the public plan.  parties: the coalition, empty for an outsider.  messages: all it sent or received,
-    in order, with contents.  held: the points of clients in the coalition, as far as the federation was
-    given.  output: what everybody may know of the result, None if made from a transcript.
+    Parameters
+    ----------
+    plan
+        Public plan of the run.
+    parties
+        The coalition; empty for an outsider.
+    messages
+        All messages that the coalition sent or received, in order, with contents.
+    held
+        Points of the clients in the coalition, as far as the federation was given.
+    output
+        What everybody may know of the result; None for a view made from a transcript.
     """
 
     plan: Any

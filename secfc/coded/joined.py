@@ -291,33 +291,32 @@ def contribute_columns(
 class Joined:
     """Membership by which clients hold different columns of the same people.
 
-    Each column is at one client, or people are divided among clients that have the same columns.
-
-    Clustered are the people whom all owners of columns hold, on all columns; no value is opened to another.
-    A client may have no data and only compute, as three at least must (`Party.without_data`).
-
     Parameters
     ----------
     keep
-        "intersection": people whom all owners hold.  "union": people whom any owner holds, whose missing
-        columns are zeros, the mean of a column that its owner brought to scale; nothing is opened of who
-        lacks what.
+        "intersection" clusters people whom all owners hold.  "union" clusters people whom any owner holds;
+        missing columns are zeros, the mean of a column that its owner scaled, and nobody learns who lacks
+        what.
     align
-        "ids": rows are found by a private union of IDs.  "given": all owners have the same people in the same
-        order, as they were linked elsewhere; nothing is found, and all must have equally many rows.
+        "ids" finds rows by a private union of IDs.  "given": all owners have the same people in the same
+        order, as they were linked elsewhere; no union is computed, and all must have equally many rows.
     scale
-        How each owner brings its columns to scale, by its rows that are kept, of which nobody learns
-        anything; filled in by `fit(scale_features=)`.  None: columns stay as they are.
+        How each owner scales its columns, by its rows that are kept, of which nobody learns anything;
+        `fit(scale_features=)` sets it.  None leaves columns unscaled.
     mode, bound, sized, schema, verify, tags, quota
-        Of the union, see `Private`.
+        Parameters of the union, as in `Private`.
 
     Notes
     -----
-    Labels tell an owner of the columns of others, and most where its own have no clusters: two clusters on
-    columns of noise and one binary column are that column.  An owner can choose its columns so, and with
-    three clusters an ordinary column of yes and no tells the other's of all who are no.  Labels are not
-    withheld where they explain much of a column: that would stop honest runs, and not this
-    (`benchmarks/explained.py`).
+    Each column is at one client, or people are divided among clients that have equal columns.  People are
+    clustered on all columns; no value is opened to another client.  A client may have no data and only
+    compute, as at least three clients must (`Party.without_data`).
+
+    Labels reveal to an owner something of the columns of others, and most where its own columns have no
+    clusters: two clusters on columns of noise and one binary column equal that column.  An owner can choose
+    its columns so, and with three clusters an ordinary column of yes and no tells the other's of all who are
+    no.  Labels are not withheld where they explain much of a column: that would stop honest runs, and not
+    this (`benchmarks/explained.py`).
 
     Examples
     --------

@@ -431,48 +431,47 @@ class Private:
     Parameters
     ----------
     mode
-        Who may collude in the union, `psu.Committee(t)` with SecFC's t by default, or `psu.Server()`; their
-        docstrings say what leaks.
+        Who may collude in the union: `psu.Committee(t)`, with SecFC's t by default, or `psu.Server()`; their
+        docstrings state the leakage.
     bound
-        A public bound on the size of the union, a matter of policy.
+        Public upper bound on the size of the union.
     sized
         Whether the size of the union is estimated first, instead of making tables for the bound.
     merge
-        Whether an ID that several clients hold counts once.  With False the IDs must be disjoint, as a point
-        held by c clients would be clustered as c times itself.  Before any point is shared, the parties find
-        out whether they are, and that only (psu.disjoint); if not, all raise SharedIds.  That stops mistakes:
-        a client that misstates which rows it holds can hide that it shares one.
+        Whether an ID that several clients hold counts once.  With False IDs must be disjoint, as a point held
+        by c clients would count c times.  Before any point is shared, the parties find out whether IDs are
+        disjoint, and only that (psu.disjoint); if not, all raise SharedIds.  That stops mistakes: a client
+        that misstates which rows it holds can hide that it shares one.
     counts
-        "hidden", nobody learns how many clients hold a row (`secfc.coded.duplicates`); a client that claims
-        a row which it does not hold ends the run, but two that deviate together may make rows of their own
-        of any size.  Or "opened", to the server and all clients (not which clients).  Opened ones withstand
-        any t clients that share false data: rows are then computed on as multiples of the points, by the
-        least common multiple of the counts, so nothing is divided modulo P; where that does not fit all raise
+        "hidden": nobody learns how many clients hold a row (`secfc.coded.duplicates`).  A client that claims
+        a row which it does not hold ends the run, but two that deviate together may make rows of their own of
+        any size.  "opened": the server and all clients learn the numbers of holders (not who holds a row).
+        Opened counts withstand any t clients that share false data: rows are then scaled by the least common
+        multiple of the counts, so nothing is divided modulo P; if the multiple does not fit, all raise
         TooManyHolders.
     on_conflict
         What becomes of an ID whose holders have different data.  "fail": all learn which rows are in dispute,
-        and raise DisputedRows.  "separate": each version is a row of its own, and what has equal data still
-        one; data are compared as they are given, before rounding.  "mean": the mean of all holders, each with
-        the same weight; nobody learns that they differ, and all rows grow by the least common multiple of the
-        counts.  Then nobody can tell who claims a row that it does not hold, so it takes counts that are
-        opened, and a policy that opens labels to all.
+        and raise DisputedRows.  "separate": each version is a row of its own, and equal data are still one
+        row; data are compared as given, before rounding.  "mean": the mean of all holders, with equal
+        weights; nobody learns that they differ, and all rows grow by the least common multiple of the counts.
+        As nobody can then tell who claims a row that it does not hold, "mean" needs opened counts and a
+        policy that opens labels to all.
     schema
         How IDs were made of columns, which the parties compare before anything moves: PlanMismatch names the
-        field where two differ.  The IDs are keys already (`Federation.from_files(linkage=)`); None if they
-        stand as they are.
+        field where two differ.  The IDs are keys already (`Federation.from_files(linkage=)`); None if IDs are
+        used as they are.
     verify
-        Whether members of the committee tell each other what they open, and compute again what the server
-        announces: which IDs there are, how many hold a row, which rows are in dispute; with `counts="hidden"`
-        all clients also divide as it does.  A server that announces something else is caught, and named
-        (FaultyServer), if these clients follow the protocol.  Not in the server mode, which has no committee.
+        Whether members of the committee exchange what they open, and recompute what the server announces:
+        IDs, numbers of holders, rows in dispute.  With `counts="hidden"` all clients also divide as the
+        server does. A server that announces something else is named (FaultyServer), if these clients follow
+        the protocol. Not available in the server mode, which has no committee.
     tags
-        What the union is found by.  "shared key": all clients have the key, and any one can test guesses of
-        IDs at will, of which there are few where IDs are numbers.  "oblivious": it takes the server and t + 1
-        clients to compute a tag, and each answers a client for at most `quota` IDs (psu/README.md).
+        How the union finds equal IDs.  "shared key": all clients have the key, so any one can test guesses of
+        IDs at will, of which there are few where IDs are numbers.  "oblivious": only the server and t + 1
+        clients together can compute a tag, and each answers a client for at most `quota` IDs (psu/README.md).
     quota
-        A public number, at least as large as anybody's number of IDs and not derived from it; every client
-        computes for all of it, about a second for 2,000.  It is of one run: whoever runs again grants it
-        again.
+        Public number, at least every client's number of IDs and not derived from it.  Every client computes
+        for the whole quota, about a second for 2,000.  Each run grants its own quota.
 
     Notes
     -----

@@ -95,21 +95,19 @@ def check_enough_workers(workers: Workers, seats: int, ell: int, t: int, max_che
 
 @dataclass(frozen=True)
 class Network:
-    """What messages cost between the parties: by it, protocols weigh rounds against bytes.
+    """Cost of messages between the parties, by which protocols weigh rounds against bytes.
 
     Parameters
     ----------
     latency
-        Seconds until a message is there, from 0 on.
+        Seconds until a message arrives, from 0 on.
     bandwidth
-        Bytes a second of all parties together, above 0.
+        Bytes per second of all parties together, above 0.
 
     Raises
     ------
     InputError
-        For what is no number.
-    ValueError
-        For a number out of its range.
+        For a value that is no number, or out of its range.
 
     Examples
     --------
@@ -155,33 +153,36 @@ CONSENT = ValueKind(
 
 @dataclass(frozen=True)
 class Threshold(ParameterGroup):
-    """How many clients may collude or cheat, and how points are cut for it.
-
-    n >= 2 (ell + t - 1) + 1 + 2 max_cheaters computing clients are needed.
+    """How many clients may collude or cheat, and how points are cut into segments.
 
     Parameters
     ----------
     t
-        Colluding clients tolerated; t + 1 may read all that others share.  None for the most that the
-        clients allow, up to a third of them (`secfc.coded_kmeans.parameters`).
+        Colluding clients tolerated (threshold t); any t + 1 clients may read all that others share.  None
+        chooses the most that the clients allow, up to a third of them (`secfc.coded_kmeans.parameters`).
     ell
-        Segments a point is cut into: more mean less work and traffic, and no more privacy.  t + 1 clients
-        that collude can read small or categorical values whatever it is.
+        Segments into which a point is cut (packing factor), from 1 on.  More segments mean less work and
+        traffic, and no more privacy: t + 1 colluding clients can read small or categorical values with any
+        ell.
     max_cheaters
-        Clients that may compute or deal falsely; labels are exact all the same.  Those whose false replies
-        are read, or whose dealt shares are checked, are named and asked no more; who lies in replies that
-        are not needed may stay unnamed.  Needs `Open()` membership and `Distances()`.
+        Clients that may compute or deal falsely while labels stay exact.  Clients whose false replies are
+        decoded, or whose dealt shares are checked, are named and excluded; a false reply that is not needed
+        may stay unnoticed.  Needs `Open()` membership and `Distances()`.
     deviating
-        Clients that may deviate while a committee compares, from 0 to t: its labels stay right and show
-        nothing more, as each part is played by so many and one.  With 0 one client that deviates can read
-        the others' rows.  More than 0 needs a committee; without a dealer it is 1 at most, and takes
-        2 t + 2 clients, all of whom compare.  None for 1 where t is not 0 and clients are enough: besides a
-        dealer t + 2, without one 2 t + 2; else for 0.
+        Clients that may deviate while a committee compares, from 0 to t: labels stay right, and a deviating
+        client learns nothing more, as deviating + 1 clients play each part.  With 0 one client that deviates
+        can read the others' rows.  More than 0 needs a committee; without a dealer it is 1 at most, and takes
+        2 t + 2 clients, all of whom compare.  None chooses 1 where t > 0 and there are enough clients (t + 2
+        besides a dealer, 2 t + 2 without one), else 0.
 
     Raises
     ------
     InputError
-        For what is no whole number.
+        For a value that is no whole number.
+
+    Notes
+    -----
+    At least 2 (ell + t - 1) + 1 + 2 max_cheaters computing clients are needed.
 
     Examples
     --------
@@ -220,36 +221,37 @@ def parse_threshold(value: Any) -> Threshold:
 
 @dataclass(frozen=True)
 class Quantization(ParameterGroup):
-    """How points become integers, and what distances between them are exact for.
+    """Fixed-point precision: how points become integers, and up to which cluster size distances are exact.
 
     Parameters
     ----------
     scale
-        Integers a data unit; None for the finest that two lanes hold (three, if distances are compared).
+        Integers per data unit, positive; None for the finest that two RNS channels hold (three, if distances
+        are compared).
     basis
-        Primes of the residues, None to choose; `Basis((MERSENNE_61,))` is the paper's field, for
+        Primes of the residues; None chooses them.  `Basis((MERSENNE_61,))` is the paper's field, for
         `Distances()`.
     rounding
         "nearest", or "floor" (eq. (3) of the paper).
     largest
-        Points of the largest cluster that distances are exact for, None for all m.  A smaller number (if
-        distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a cluster
-        outgrows it ends with RangeExceeded.
+        Number of points of the largest cluster for which distances are exact; None for all m.  A smaller
+        number (if distances are compared unseen, below m / 2) allows a finer automatic scale.  A run in which
+        a cluster outgrows it ends with RangeExceeded.
     centers
-        "exact", or "rounded" to measure distances to means on a grid of 1/16 step of the data, ties up, each
-        coordinate rounded by the committee that compares: about half the work and traffic where points are
-        many.  Labels are those of `Lloyd` with rounded centers, bit for bit, which is not k-means with exact
-        ones; opened costs are to rounded centers, opened means are exact.  For policies with a dealer that
-        open labels or sizes.
+        "exact" measures distances to means as fractions.  "rounded" measures them to means on a grid of 1/16
+        step of the data, ties up, each coordinate rounded by the committee: about half the work and traffic
+        with many points.  Labels then equal those of `Lloyd` with rounded centers, bit for bit, not those of
+        exact k-means; opened costs refer to rounded centers, opened means are exact.  "rounded" needs a
+        policy with a dealer that opens labels or sizes.
     coarse
-        What to do where rounding leaves a feature fewer than 8 steps of its spread
-        (`secfc.data.resolution`): "refuse" raises InputError, "warn" warns as it does below 64, "allow" does
-        neither.  Each party's own choice.
+        What happens if rounding leaves a feature fewer than 8 steps of its spread (`secfc.data.resolution`):
+        "refuse" raises InputError, "warn" warns as it does below 64 steps, "allow" does neither.  Each party
+        chooses for itself.
 
     Raises
     ------
     InputError
-        For a value of another kind, or a word that there is not.
+        For a value of another kind, or an unknown word.
 
     Examples
     --------
@@ -285,28 +287,28 @@ class Quantization(ParameterGroup):
 
 @dataclass(frozen=True)
 class Runtime(ParameterGroup):
-    """Who computes, over which network, and with what of a party's machine; labels are the same.
+    """Who computes, over which network and with which resources; no value changes a label.
 
     Parameters
     ----------
     threads
-        Processor threads for distances and decoding.  Each party's own choice.
+        Processor threads for distances and decoding, from 1 on.  Each party chooses for itself.
     network
-        What a round and a byte cost between the parties: where clients compare for a dealer, centers meet in
-        the shape that costs least, all pairs or groups in levels, at once or against a point's own first.
+        Latency and bandwidth between the parties.  Where clients compare for a dealer, the protocol compares
+        centers in the order that costs least on this network.
     workers
-        Who holds shares and computes: names of clients, or a number of them, which is spread evenly over the
-        clients; None for all.  At least 2 (ell + t - 1) + 1 are needed, and one more for each that may be
-        lost.  All other clients deal, receive the labels of their own rows and the sizes in the end, and may
-        leave in between; t counts colluding workers, and any others may join them.
+        Clients that hold shares and compute: their names, or a number that is spread evenly over the clients;
+        None for all.  At least 2 (ell + t - 1) + 1 are needed, and one more for each that may be lost.  All
+        other clients share their rows, receive the labels of these rows and the sizes in the end, and may
+        leave in between; t counts colluding workers, and any number of the others may join them.
     scratch
-        A folder on a fast disc, where a client's shares lie instead of in memory (`field.code.rows`).  Each
-        party's own choice.
+        Folder on a fast disk for a client's shares, instead of memory (`field.code.rows`).  Each party
+        chooses for itself.
 
     Raises
     ------
     InputError
-        For a value of another kind, or a folder that is not there.
+        For a value of another kind, or a folder that does not exist.
 
     Examples
     --------
@@ -339,18 +341,20 @@ class Release(ParameterGroup):
     Parameters
     ----------
     reveal_centers
-        True, or the names of at least ell + t clients that consent to open the centers; False keeps them
-        hidden.  So many are needed to compute them; t + 1 that collude can read small or categorical values
-        without asking.
+        True, or the names of at least ell + t clients that consent to open the centers; False hides them.
+        That many clients are needed to compute centers, but t + 1 colluding clients can read small or
+        categorical values without consent.
     smallest_center
-        Points of the smallest cluster whose center is opened; smaller ones stay closed, a row of NaN.  The
-        center of one point is that point, and who owns one of two reads the other.
+        Number of points of the smallest cluster whose center is opened; centers of smaller clusters are rows
+        of NaN.  The center of one point is that point, and the owner of one of two points can compute the
+        other.
     predictions
-        New points that may be labeled after the run, None for ten times as many as it has.  Each label of a
-        chosen point tells a side of a hyperplane between two hidden centers: enough fix the centers.
+        Number of new points that may be labeled after the run; None for ten times the points of the run.
+        Each label of a chosen point tells on which side of a hyperplane between two hidden centers it lies:
+        enough labels determine the centers.
     dendrogram
-        Whether the server is told at the end what merging each two clusters would cost: hierarchies of the
-        clusters follow (`Clustering.dendrogram`, `cut`), and how far each two centers are apart.
+        Whether the server learns at the end the cost of merging each two clusters, from which hierarchies
+        (`Clustering.dendrogram`, `cut`) and distances between centers follow.
 
     Raises
     ------

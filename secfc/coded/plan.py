@@ -237,7 +237,7 @@ class RowBatch:
 
     @classmethod
     def of(cls, parts: list[tuple[int, int]], words: tuple[int, int], block: int) -> RowBatch:
-        """Of the rows of some messages, begin to end each: a block never reaches into the next message.
+        """Blocks of the rows of messages, begin to end each: a block never reaches into the next message.
 
         words: (first, number) of those of each row that were dealt.
         """

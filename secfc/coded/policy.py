@@ -237,7 +237,7 @@ class Disclosure(Protocol):
         ...
 
     def stretch_headroom(self, headroom: int, stretch: int) -> int:
-        """That headroom where clients that deviate may have integers `stretch` times as large as honest
+        """Headroom where clients that deviate may have integers `stretch` times as large as honest
         ones."""
         ...
 

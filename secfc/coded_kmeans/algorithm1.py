@@ -457,7 +457,7 @@ def toss_start_seed(plan: CodedPlan, name: PartyId, coins: Coins) -> Role[int]:
 
 
 def toss_start_seed_at_server(plan: CodedPlan, screening: CheaterIdentification) -> Role[int]:
-    """The same at the server; who falls silent is not there any more."""
+    """The seed of random starts at the server; a client that drops out stays excluded."""
     if plan.seed is not None:
         return plan.seed
     # Who is in a dispute, or was found lying, hears the result all the same.

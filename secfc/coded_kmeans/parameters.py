@@ -379,7 +379,7 @@ def parse_start(value: Any) -> Start:
 
 
 def default_start(value: Any, policy: Disclosure) -> Start:
-    """The same, and for None the best start that a policy allows."""
+    """A start, from its value or word; for None the best start that a policy allows."""
     return policy.start if value is None else parse_start(value)
 
 

@@ -104,17 +104,17 @@ class Lloyd:
     Parameters
     ----------
     k
-        As in `SecFC`.
+        Number of clusters, from 1 to m; `Elbow(most, least)`, "auto" or "2..12" chooses it.
     init
-        As in `SecFC`.
+        Initialization, as a value or word of `SecFC`.
     n_init
-        As in `SecFC`.
+        Restarts, from 1 on, of which the cheapest is kept.
     max_iter
-        As in `SecFC`.
+        Maximum number of steps in each restart, from 1 on.
     quantization
-        As in `SecFC`.
+        Fixed-point precision, a `Quantization`.
     disclosure
-        Policy of the run to compare with, for the same automatic scale (where that has ell <= 2).
+        Policy of the secure run to compare with, for an equal automatic scale (where that run has ell <= 2).
 
     Warnings
     --------

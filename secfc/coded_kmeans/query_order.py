@@ -195,7 +195,7 @@ class QueryGenerator:
         return told
 
     def weigh_merges(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Asking:
-        """The same."""
+        """Labels that the server chose by the costs of all merges."""
         if not self.compares:
             return (yield from self.merge_clusters(labels, c, all_pairs(c), lambda losses: labels))
         told: Array = yield ExpectedQuery(Subject(Operation.COST, c, labels), opens=False, last=False)

@@ -85,47 +85,47 @@ from secfc.run_summary import RunSummary
 
 @dataclass(frozen=True)
 class SecFC:
-    """Exact secure k-means on Lagrange coded shares: the labels are those of plaintext Lloyd, bit for bit.
+    """Exact secure k-means on Lagrange coded shares: labels equal those of plaintext Lloyd, bit for bit.
 
     Parameters
     ----------
     k
-        Clusters, from 1 to m; or `Elbow(most, least)`, "auto" or "2..12" to choose k on the way of the first
+        Number of clusters, from 1 to m.  `Elbow(most, least)`, "auto" or "2..12" chooses it during the first
         start, which must be `Bisecting()` or `Splitting()`.
     threshold
-        Who may collude or cheat, a `Threshold`; a number is short for `Threshold(t=...)`, None for its
+        Who may collude or cheat, a `Threshold`; a number t is short for `Threshold(t=t)`, None for the
         defaults.
     init
-        A start, as `KMeansPlusPlus()` or `GivenLabels(labels)`, or its word in the shell, as "k-means++".
-        None for the best that the policy allows: `Bisecting()`, under `OwnLabels()` `Splitting()`, under
-        final labels and noise `RandomLabels()`.
+        Initialization: a value, such as `KMeansPlusPlus()` or `GivenLabels(labels)`, or its word in the
+        shell, such as "k-means++".  None for the best that the policy allows: `Bisecting()`, under
+        `OwnLabels()` `Splitting()`, under final labels and noise `RandomLabels()`.
     n_init
         Restarts, from 1 on, of which the cheapest is kept.
     max_iter
-        Steps a restart, from 1 on.
+        Maximum number of steps of Lloyd's heuristic in each restart, from 1 on.
     quantization
-        How points become integers, a `Quantization`.
+        Fixed-point precision, a `Quantization`.
     membership
-        Who contributes which rows: `Open()`, `Private()`, which hides who owns which, or `Joined()`, where
-        clients hold different columns of the same people; also "open", "private" or "joined".
+        Which clients contribute which rows: `Open()`; `Private()`, which hides the owners of rows;
+        `Joined()`, where clients hold different columns of the same people; or "open", "private", "joined".
     disclosure
-        What the server may see: by default the labels, `AssignmentsOnly()`, and of joined columns none,
-        `OwnLabels()`; else `FinalLabelsOnly()`, `Distances()`, or noisy ones; also "assignments",
-        "own-labels", "final-labels" or "distances".
+        What the server learns.  By default labels, `AssignmentsOnly()`, but of joined columns none,
+        `OwnLabels()`.  Also `FinalLabelsOnly()`, `Distances()`, policies with noise, or "assignments",
+        "own-labels", "final-labels", "distances".
     runtime
-        Who computes, over which network and with what, a `Runtime`; it changes no label.
+        Who computes, over which network and with which resources, a `Runtime`; changes no label.
     release
         What is opened of the centers, a `Release`.
 
     Raises
     ------
     InputError
-        For a value of another kind.  What does not go together is refused by `plan`, before any data moves.
+        For a value of another kind.  `plan` refuses values that do not go together, before any data moves.
 
     Notes
     -----
-    Any t clients together learn nothing beyond their output, if they follow the protocol.  The server sees
-    what the policy says, and `secfc/disclosure/README.md` has the argument.
+    Any t clients together learn nothing beyond their output, if they follow the protocol.  The policy says
+    what the server sees; `secfc/disclosure/README.md` has the argument.
 
     References
     ----------

@@ -102,33 +102,33 @@ class NumberFormat:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How files are written, None for what each file tells.
+    """How files are written; a field is None if each file tells it.
 
     Parameters
     ----------
     encoding
-        Of text files, as Python names it.
+        Encoding of text files, as Python names it.
     delimiter
         A character, or one of the words comma, semicolon, tab, pipe, blanks.
     decimal
-        The decimal sign, a point or a comma.
+        Decimal sign, "." or ",".
     thousands
-        What groups digits by threes: a comma, point, apostrophe or blank.
+        Sign that groups digits by threes: a comma, point, apostrophe or blank.
     header
-        Whether the first row has names of columns; columns without are called by their positions, from 0.
+        Whether the first row has names of columns; otherwise columns are named by their positions, from 0.
     skip
-        Lines that are no part of the table, from 1: numbers, or text as "1-3,36".
+        Numbers of lines, from 1, that are no part of the table: a sequence, or text such as "1-3,36".
     absent
-        Words for nothing besides empty cells, NA, NaN and null: as "?", or for one column "crp=-9".
+        Words for missing values besides empty cells, NA, NaN and null: "?", or for one column "crp=-9".
     sheet
-        The sheet of a workbook that has several.
+        Sheet of a workbook that has several.
     visible_only
         Whether hidden rows of a workbook are left out.
 
     Raises
     ------
     InputError
-        For what cannot be, and what does not go together.
+        For a value that means nothing, or values that do not go together.
 
     Examples
     --------

@@ -69,14 +69,15 @@ class Federation:
     Parameters
     ----------
     parties
-        One or more, with distinct names: the same d features everywhere, or some of d each.
+        One or more clients with distinct names; all with the same d features, or each with some of them.
     feature_names
-        d distinct names, or None.  Of parties that name their own (`Party.features`) it is the union, in
-        order of first appearance; where all have the same, their columns are brought into that order.
+        d distinct names, or None.  If parties name their features (`Party.features`), the union of these
+        names, in order of first appearance; if all have equal names, their columns are brought into that
+        order.
     server_points
-        (s, d) points the server itself holds, in data units, or None.
+        (s, d) points that the server itself holds, in data units, or None.
     aside
-        Names of columns that were left out of it, by `on_common`.
+        Names of columns that `on_common` left out.
 
     Raises
     ------
@@ -86,7 +87,7 @@ class Federation:
     Warns
     -----
     Caution
-        Of columns that are empty at every client that has them.
+        If columns are empty at every client that has them.
     """
 
     parties: tuple[Party, ...]
@@ -193,7 +194,7 @@ class Federation:
 
     @property
     def observed(self) -> tuple[tuple[int, ...], ...] | None:
-        """Of each client the numbers of the features that its columns are, None if all observe all d."""
+        """Numbers of the features of each client's columns, None if all clients observe all d."""
         names = self.feature_names
         if names is None or all(party.points.shape[1] == self.d for party in self.parties):
             return None
@@ -474,7 +475,7 @@ def _in_order(party: Party, names: tuple[str, ...]) -> Party:
 
 
 def _union(tables: Sequence[Any]) -> tuple[list[tuple[str, ...]], list[Any]]:
-    """Of each data frame the names of its columns, and its values."""
+    """Names of columns, and values, of each data frame."""
     names, values = [], []
     for number, table in enumerate(tables):
         known, (rows,) = by_name([table])

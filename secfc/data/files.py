@@ -184,11 +184,6 @@ def load_parties(
 
     Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
     """
-    if not isinstance(dialect, Dialect | None):
-        raise InputError(
-            f"dialect={format_value(dialect)} is {kind_name(dialect)}: a Dialect is needed. Pass "
-            'secfc.Dialect(delimiter=";"), for example.'
-        )
     chosen = _chosen_columns(columns)
     if linkage is not None and id_column is not None:
         raise IncompatibleOptions(
@@ -381,6 +376,11 @@ def _check_first_rows(tables: Sequence[FileTable], wanted: WantedColumns) -> Non
 
 
 def _checked_paths(paths: Any, dialect: Dialect | None = None) -> list[Path]:
+    if not isinstance(dialect, Dialect | None):
+        raise InputError(
+            f"dialect={format_value(dialect)} is {kind_name(dialect)}: a Dialect is needed. Pass "
+            'secfc.Dialect(delimiter=";"), for example.'
+        )
     listed = (
         [paths] if isinstance(paths, str | PathLike) else list(paths) if isinstance(paths, Iterable) else None
     )

@@ -202,27 +202,28 @@ def _dask() -> Any:
 
 
 class DaskRows(PartedRows):
-    """Points (m, d) in parts on a Dask cluster: that of the `distributed.Client` that there is.
+    """Points (m, d) in parts on the Dask cluster of the current `distributed.Client`.
 
     Parameters
     ----------
     collection
-        A dask.dataframe, a dask.array (m, d), or a list of `dask.delayed` tables; the same rows in the same
-        order whenever it is computed: `FederatedLloyd` ends a run in which a part is rounded to others later.
+        A dask.dataframe, a dask.array (m, d), or a list of `dask.delayed` tables, which must compute to equal
+        rows in equal order every time: `FederatedLloyd` ends a run in which a part later rounds to other
+        rows.
     columns
-        Names of the columns of frames, None for all; `names` has them.
+        Names of the columns of frames; None for all.  `names` has them.
 
     Raises
     ------
     InputError
-        For columns that are no numbers, and parts of other columns than the first.
+        For columns that are not numeric, and parts with other columns than the first.
 
     Notes
     -----
-    `FederatedLloyd` rounds each part once, keeps it there in 2 to 8 bytes a value, and labels and sums it
-    there: sums and numbers of rows come back, no row but a sample by which rounding is judged, and
-    `result.labels[j].write(folder)` writes labels there.  Under a `floor` labels come and go, as a client
-    compares all that were opened.  Everything else reads rows part by part.
+    `FederatedLloyd` rounds each part once, keeps it on its worker in 2 to 8 bytes per value, and labels and
+    sums it there.  Sums and numbers of rows come back, and no row except a sample that judges the rounding.
+    `result.labels[j].write(folder)` writes labels on the workers.  Under a `floor` labels move both ways,
+    as a client compares all that were opened.  Everything else reads rows part by part.
 
     Examples
     --------

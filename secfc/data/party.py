@@ -40,28 +40,28 @@ class Party:
     Parameters
     ----------
     name
-        How the other parties address this client; not empty, not "server".
+        Name by which the other parties address this client; not empty, not "server".
     points
         (m_j, d) integers or floats, finite, m_j >= 1, d >= 1, in data units.
     truth
         (m_j,) integers or None; ground truth for evaluation, never sent to anybody.
     ids
-        m_j distinct bytes, strings or integers (one kind) naming the points, or None.
+        m_j distinct bytes, strings or integers (one kind) that name the points, or None.
     features
         d distinct names of the columns, where clients may observe different ones, or None.  A column of
         points in memory that is NaN throughout is not observed, and left out.
     unobserved
-        Names of columns that were left out so; filled in.
+        Names of columns that were left out because they are NaN throughout; filled in.
     rows
-        (m_j,) int64, where in its file each point stands, counted from 0; None if all stand in their order.
+        (m_j,) int64 position of each point in its file, counted from 0; None if points stand in file order.
     persons
-        m_j bytes, strings or integers (one kind): whose row each is, where rows of a person are to be hidden
-        together; None where nobody asks.  Kept as numbers (m_j,) in order of first appearance.
+        m_j bytes, strings or integers (one kind): the person of each row, where rows of a person are to be
+        hidden together; None otherwise.  Kept as numbers (m_j,) in order of first appearance.
 
     Raises
     ------
     InputError
-        For points or names that are not so.
+        For points or names that do not meet these rules.
 
     Notes
     -----

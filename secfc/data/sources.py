@@ -495,16 +495,16 @@ class ArrowRows(BatchedRows):
     Parameters
     ----------
     reopen
-        Gives the stream from its beginning, whenever rows are gone through, in the same order: anything with
-        `__arrow_c_stream__`, as a relation of DuckDB (on a connection of its own), a frame of polars or
-        pandas, or a reader of pyarrow.dataset.
+        Function that returns the stream from its beginning, with rows in the same order in every call.  A
+        stream is an object with `__arrow_c_stream__`: a relation of DuckDB (on a connection of its own), a
+        frame of polars or pandas, or a reader of pyarrow.dataset.
     columns
-        Names of the columns, None for all; `names` has them.
+        Names of the columns; None for all.  `names` has them.
 
     Raises
     ------
     InputError
-        For columns that are no numbers, and, when rows are read, for missing values.
+        For columns that are not numeric, and, when rows are read, for missing values.
 
     Examples
     --------

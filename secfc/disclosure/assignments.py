@@ -36,21 +36,21 @@ class AssignmentsOnly(ExactPolicy):
     Parameters
     ----------
     dealer
-        Who deals masks and tables: the server, or a client that then stays outside the committee of t + 1 (at
-        least two) clients; None for nobody.
+        Trusted dealer of correlated randomness: "server"; a client's name, who then stays outside the
+        committee of t + 1 (at least two) clients; or None for no dealer.
     consent
         Whether a start may open distances to the server (`KMeansPlusPlus`).
 
     Notes
     -----
-    Dealt by the server, nothing more is learned by the server alone, by t clients, or by the server with t
-    clients outside the committee.  Dealt by a client, with t = 1, nothing more is learned by any one client,
+    If the server deals, nothing more is learned by the server alone, by t clients, or by the server with t
+    clients outside the committee.  If a client deals and t = 1, nothing more is learned by any one client,
     with or without the server.  A dealer together with one member of the committee knows every distance.
 
     Without a dealer (`secfc.disclosure.dealerless.policy`) nothing more is learned by the server together
-    with any t clients, t at most 3; a member works two to ten times as long.  With 2 t + 2 clients, unless
-    `Threshold(deviating=0)` says otherwise, one party that deviates, the server included, learns nothing more
-    either.
+    with any t clients, t at most 3; each member works two to ten times as long.  With 2 t + 2 clients, one
+    party that deviates, the server included, learns nothing more either, unless `Threshold(deviating=0)` is
+    set.
     """
 
     dealer: PartyId | None = SERVER
@@ -102,7 +102,7 @@ def opened_beside_labels(plan: CodedPlan) -> tuple[str, ...]:
     if plan.init.needs_distances:
         facts.append(plan.init.reveals)
     if plan.init.halves:
-        facts.append("what every split that the start tried takes off the cost of its cluster")
+        facts.append("the reduction in cost of each split that the start tried")
     if plan.init.spare:
         which = "all" if plan.elbow else "neighboring"
         facts.append(f"how far the means of {which} clusters were apart before the start merged some")

@@ -42,17 +42,18 @@ class FinalLabelsOnly(ExactPolicy):
     consent
         Whether a start may open distances to the server (`KMeansPlusPlus`).
     stop
-        Whether one bit is opened after every step, whether any label changed, to end when none did.  Without
-        it there are max_iter steps always, and the number of steps says nothing.  A run that ends at max_iter
-        does not know whether a further step would change a label: it says that it did not converge.
+        Whether one bit is opened after every step, "did any label change", so that the run ends when none
+        did. False always runs max_iter steps, and the number of steps reveals nothing.  A run that ends at
+        max_iter cannot tell whether another step would change a label, and reports that it did not converge.
     dealer
-        None, or who deals masks and tables, the server or a client; then who may collude is as under
-        `AssignmentsOnly(dealer)`, and t and ell are free.
+        Trusted dealer of correlated randomness: None, the server, or a client's name.  With a dealer, who may
+        collude is as under `AssignmentsOnly(dealer)`, and t and ell are free.
 
     Notes
     -----
-    t clients together with the server learn no more.  Without a dealer it needs n >= 2t + 1, t at most 3 and
-    ell = 1; in any case one start that opens nothing, and a modulus for any sizes, m**2 / 4 times as large.
+    t clients together with the server learn no more.  Without a dealer n >= 2t + 1, t at most 3 and ell = 1
+    are needed.  In any case the policy allows one start, which opens nothing, and its modulus, m**2 / 4 times
+    as large, holds any sizes.
     """
 
     consent: bool = False

@@ -48,29 +48,29 @@ class OwnLabels(ExactPolicy):
     Parameters
     ----------
     dealer
-        Who deals masks and tables, the server or a client that then stays outside the committee of t + 1 (at
-        least two) clients; None for nobody, which takes ell = 1 and t at most 3, and two to five times the
-        work.
+        Trusted dealer of correlated randomness: "server"; a client's name, who then stays outside the
+        committee of t + 1 (at least two) clients; or None for no dealer, which needs ell = 1 and t at most 3,
+        and takes two to five times the work.
     consent
         Whether a start may open distances to the server (`KMeansPlusPlus`).
     sizes
-        "open"; or "hidden" if sizes of clusters are never opened, to anybody: then there is one start
-        (`n_init`), centers are not opened, and the modulus is m**2 / 4 times as large.
+        "open"; or "hidden", if sizes of clusters are never opened to anybody.  Hidden sizes allow one start
+        (`n_init`) and no opened centers, and the modulus is m**2 / 4 times as large.
 
     Notes
     -----
-    Dealt by the server, nothing more is learned by the server alone, by any t clients, or by the server with
-    t clients outside the committee; dealt by a client, by any t clients without either the dealer or the
-    members, with or without the server.  A dealer together with one member of the committee learns all labels
-    and every distance, of every step.  Without a dealer nothing more is learned by the server together with
-    any t clients.
+    If the server deals, nothing more is learned by the server alone, by any t clients, or by the server with
+    t clients outside the committee.  If a client deals, nothing more is learned by any t clients without
+    either the dealer or the members, with or without the server.  A dealer together with one member of the
+    committee learns all labels and every distance, of every step.  Without a dealer nothing more is learned
+    by the server together with any t clients.
 
-    Under `Private()` membership an owner gets the labels of the rows that it holds, and nobody learns which
-    those are, also not a dealer with members, as long as at most t clients are among them.
+    Under `Private()` membership an owner receives the labels of the rows that it holds.  Nobody learns which
+    rows these are, not even a dealer with members, as long as at most t clients are among them.
 
-    Of several restarts (`n_init`) the server also learns the cost of each cluster at the end, and owners the
-    labels of the cheapest alone; of `Splitting()`, the default start, what splits gain; where k is chosen,
-    what clusters cost once.  Needs a start that opens no labels of points.
+    With several restarts (`n_init`) the server also learns the cost of each cluster at the end, and owners
+    the labels of the cheapest restart alone.  With `Splitting()`, the default start, the server learns the
+    gains of splits; where k is chosen, costs of clusters once.  The start must open no labels of points.
 
     Examples
     --------

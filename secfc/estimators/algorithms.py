@@ -58,34 +58,85 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class SecFCKMeans(Federated):
-    """Exact secure k-means (`secfc.SecFC`): labels are those of plaintext Lloyd on the quantized points.
+    """Exact secure k-means (`secfc.SecFC`): labels equal those of plaintext Lloyd on the quantized points.
 
-    n_clusters: also "auto" or "2..12", to be chosen at an elbow. init, n_init, max_iter, disclosure,
-    membership: as in `SecFC`, in its words, or values, such as `NoisySums(budget, radius)`; init may also
-    be centers (k, d) in data units, which all know: each row begins in the cluster of the nearest, found in
-    floating point; n_init="auto" is 1. tol: 0, as steps end when no label changes. t, ell: as in
-    `Threshold`; scale, coarse, centers: as in `Quantization`; threads: as in `Runtime`; reveal_centers,
-    dendrogram: as in `Release`; t=None is the most that the clients allow, up to a third of them. bound: a
-    public bound on absolute values, in data units; read off the data, and so public, if None: new rows
-    beyond it cannot be labeled. scale_features: None, "standard", "robust", "range" or "norm".
-    missing: what becomes of NaN: "refuse", "drop" such rows (label -1), or the "mean" over all clients, which
-    they learn.  n_clients: to whom a single table without groups is dealt; it changes neither labels nor
-    centers as long as the automatic scale is the same.  random_state: an integer for starts as of
-    `secfc.fit(seed=)`, a generator to draw one from, None for a seed that the clients toss.
+    Parameters
+    ----------
+    n_clusters
+        Number of clusters; "auto", or a range such as "2..12", chooses it at the elbow of the costs.
+    t
+        Colluding clients tolerated (threshold t); None for the most that the clients allow, up to a third.
+    ell
+        Segments into which a point is cut (packing factor), as in `secfc.Threshold`.
+    init
+        Initialization: a word or value of `secfc.SecFC`, or public centers (k, d) in data units.  With
+        centers each row begins in the cluster of its nearest center, computed in floating point.
+    n_init
+        Restarts, of which the cheapest is kept; "auto" is 1.
+    max_iter
+        Maximum number of steps of Lloyd's heuristic in each restart.
+    tol
+        Must be 0: steps end when no label changes.
+    disclosure
+        What the server learns: a word or value of `secfc.SecFC`, such as "own-labels" or `NoisySums(budget,
+        radius)`.
+    membership
+        Whether owners of rows are public: a word or value of `secfc.SecFC`.
+    reveal_centers
+        Whether all clients consent to open the final centers.
+    dendrogram
+        Whether the server learns the costs of merging final clusters, from which `linkage_` follows.
+    scale
+        Fixed-point precision: integers per data unit, as in `secfc.Quantization`; None chooses it.
+    bound
+        Public bound on absolute values, in data units.  None reads it off the data, which makes it public;
+        new rows beyond the bound cannot be labeled.
+    scale_features
+        Feature scaling: None, "standard", "robust", "range", "norm", or a value such as `Standardize()`.
+    missing
+        What happens to NaN: "refuse"; "drop" drops such rows (label -1); "mean" imputes the mean over all
+        clients, which the clients learn.
+    coarse
+        What happens if rounding leaves a feature few steps: "refuse", "warn" or "allow".
+    threads
+        Processor threads of each party.
+    centers
+        "exact" means, or means "rounded" to a grid, as in `secfc.Quantization`.
+    n_clients
+        Number of clients among which a single table without `groups` is divided, in runs of consecutive rows.
+        It changes neither labels nor centers as long as the automatic scale is unchanged.
+    random_state
+        Seed of starts: an integer as for `secfc.fit(seed=)`, a generator to draw one from, or None for a seed
+        that the clients toss.
 
-    Attributes, and who has them where organizations run the protocol:
-    labels_: (m,) int32 in the order of the rows of X.  Public under "assignments" and "distances", and at
-    the end under "final-labels"; owners' under "own-labels".
-    cluster_centers_: (k, d), with `reveal_centers` only, and public then; NaN for a cluster of fewer than
-    three points, or an empty one.  Noisy ones under `NoisySums`.  Otherwise an AttributeError.
-    linkage_: Ward's hierarchy of the clusters with points, in scipy's form, with `dendrogram` only; the
-    server's.  Otherwise an AttributeError.
-    n_iter_: steps of Lloyd's heuristic, public.
-    inertia_: squared distances of all points to the means of their clusters, in data units.  Nobody's; the
-    server can know it under "distances", and with several starts.
-    clients_: names, public.  n_features_in_, feature_names_in_: public.
-    result_: everything of all parties (`secfc.Clustering`), nobody's; `result_.learned` says what the
-    server learned.  As secret as the data, and a pickle of the estimator holds it.
+    Attributes
+    ----------
+    labels_
+        (m,) int32 in the order of the rows of X.  Public under "assignments" and "distances", and at the end
+        under "final-labels"; owners' under "own-labels".
+    cluster_centers_
+        (k, d) in data units, public; only with `reveal_centers`, or noisy under `NoisySums`, else an
+        AttributeError.  A row is NaN for a cluster of fewer than three points.
+    linkage_
+        Ward's hierarchy of the nonempty clusters in SciPy's form, the server's; only with `dendrogram`, else
+        an AttributeError.
+    n_iter_
+        Steps of Lloyd's heuristic; public.
+    inertia_
+        Sum of squared distances of all points to the means of their clusters, in squared data units.
+        Nobody's; under "distances", or with several restarts, the server can compute it.
+    clients_
+        Names of the clients; public.
+    n_features_in_, feature_names_in_
+        Number and names of the features; public.
+    result_
+        Result of all parties (`secfc.Clustering`), nobody's; `result_.learned` says what the server learned.
+        The result, and a pickle of the estimator, are as secret as the data.
+
+    Notes
+    -----
+    "Public" values are known to all parties, "owners'" to the client whose rows they are about, and
+    "nobody's" to the simulation alone, because it runs all parties.
     """
 
     n_clusters: Clusters = 8
@@ -172,28 +223,70 @@ class SecFCKMeans(Federated):
 
 @dataclass(eq=False, repr=False)
 class DPKMeans(Federated):
-    """Differentially private federated k-means (`secfc.FedDPKMeans`), with points that the server holds.
+    """Differentially private federated k-means (`secfc.FedDPKMeans`), started from points of the server.
 
-    n_clusters: also "auto" or "2..12". epsilon, delta: the budget of all that is released. protect: whose
-    presence noise hides, "point", "client", "person:6" (of at most 6 rows over all clients) or
-    "person-at-client:2"; of persons `fit` is told whose each row is. noise: "shares", where clients add it
-    and nobody sees exact sums, or "server", which sees them. steps, t, rows_per_client: as there.
-    labels_epsilon, labels_slots: `RandomizedResponse` of all labels, for a budget of its own; without slots
-    the budget is for one row replaced, not one more or less. radius: where rows are clipped, from the
-    server's points if None. bound: a public bound on absolute values. server_share: where `fit` is given no
-    server_points, the part of X's rows, evenly spread, that stand for public points of the server; they are
-    clustered as well. Noise comes from the operating system: no random_state repeats it.
+    Parameters
+    ----------
+    n_clusters
+        Number of clusters; "auto", or a range such as "2..12", chooses it on the server's points, at no cost
+        to the budget.
+    epsilon
+        Privacy budget of all releases but labels, above 0.
+    delta
+        Second part of the budget, in (0, 1).
+    protect
+        Whose presence the noise hides: "point", "client", "person:6" (at most 6 rows over all clients) or
+        "person-at-client:2" (at most 2 rows at each client).  For persons, `fit` needs `persons`.
+    noise
+        "shares": clients add noise to shares, and nobody sees exact sums.  "server": the server sees exact
+        sums and adds the noise.
+    steps
+        Steps after the initial centers; None for the default of `secfc.FedDPKMeans`.
+    radius
+        Length to which rows are clipped, in data units; None derives it from the server's points.
+    rows_per_client
+        Public rough number of rows of a client; needed for protect="client" only.
+    labels_epsilon
+        Separate budget for releasing all labels by `RandomizedResponse`; None releases no label.
+    labels_slots
+        Public number of labels that each client releases.  Without it the budget of labels holds for one row
+        replaced, not for one row more or less.
+    t
+        Colluding clients tolerated by the secure sums; None for a third of the committee.
+    bound
+        Public bound on absolute values, in data units.
+    server_share
+        Part of X's rows, in (0, 1], that stand for the server's public points where `fit` has no
+        `server_points`.  These rows are evenly spaced, and are clustered as well.
+    n_clients
+        Number of clients among which a single table without `groups` is divided, in runs of consecutive rows.
+    random_state
+        Seed of starts, as in `SecFCKMeans`; the noise comes from the operating system, so no seed repeats it.
 
-    Attributes, and who has them where organizations run the protocol:
-    cluster_centers_: (k, d), public and noised: they are what the budget pays for.
-    labels_: (m,) int32 in the order of the rows of X.  Owners': clients label their own rows by the
-    centers.
-    released_labels_: as labels_, what everybody may have of them; None without labels_epsilon.
-    n_iter_: steps after the initial centers, 1 at least; public.
-    inertia_: squared distances of all points to the means of their clusters.  Nobody's, and not covered by
-    the budget: to publish it costs privacy.
-    clients_: names, public.  n_features_in_, feature_names_in_: public.
-    result_: everything of all parties (`secfc.Clustering`), nobody's; `result_.ledger` says what was spent.
+    Attributes
+    ----------
+    cluster_centers_
+        (k, d) noisy centers in data units; public: the budget pays for them.
+    labels_
+        (m,) int32 in the order of the rows of X.  Owners': each client labels its own rows by the centers.
+    released_labels_
+        (m,) noisy labels, public; None without `labels_epsilon`.
+    n_iter_
+        Steps after the initial centers, at least 1; public.
+    inertia_
+        Sum of squared distances of all points to the means of their clusters, in squared data units.
+        Nobody's; the budget does not cover its publication.
+    clients_
+        Names of the clients; public.
+    n_features_in_, feature_names_in_
+        Number and names of the features; public.
+    result_
+        Result of all parties (`secfc.Clustering`), nobody's; `result_.ledger` says what budget was spent.
+
+    Notes
+    -----
+    "Public" values are known to all parties, "owners'" to the client whose rows they are about, and
+    "nobody's" to the simulation alone, because it runs all parties.
     """
 
     n_clusters: Clusters = 8
@@ -222,11 +315,31 @@ class DPKMeans(Federated):
         server_points: ArrayLike | None = None,
         persons: ArrayLike | None = None,
     ) -> Self:
-        """Run the protocol: X, y, groups as elsewhere.  server_points: (s, d) public points of the server.
+        """Run the protocol on all clients' points, with points that the server holds.
 
-        persons: (m,) whose each row of X is, where persons are protected; known to its client alone.
+        Parameters
+        ----------
+        X
+            Points, as in `SecFCKMeans.fit`.
+        y
+            Ignored.
+        groups
+            (m,) the client of each row of a single table.
+        server_points
+            (s, d) public points of the server, in data units; None takes those of a federation, or
+            `server_share`.
+        persons
+            (m,) whose each row of X is, where `protect` names persons; known to the client of the row alone.
 
-        Raises InputError, and what `secfc.fit` raises.
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        InputError
+            For data or parameters that do not fit, and what `secfc.fit` raises.
         """
         dealt, whole = self._dealt_to_fit(X, groups)
         if persons is not None:
@@ -298,18 +411,42 @@ def _of_persons(dealt: DealtFederation, persons: Array, m: int) -> DealtFederati
 class KFedKMeans(Federated):
     """One-shot federated k-means (`secfc.KFed`), not private: the server receives means of clients' points.
 
-    n_clusters: also "auto" or "2..12".  k_local: clusters that a client looks for in its own points, None for
-    n_clusters; fewer where clients hold few of them.  n_clients: to whom a single table without
-    groups is dealt. random_state: an integer for starts, a generator to draw one from, None for another every
-    time.
+    Parameters
+    ----------
+    n_clusters
+        Number of clusters; "auto", or a range such as "2..12", chooses it by the costs of merging local
+        centers.
+    k_local
+        Clusters that each client looks for in its own points; None for `n_clusters`.  A client that holds
+        fewer distinct points looks for fewer.
+    n_clients
+        Number of clients among which a single table without `groups` is divided, in runs of consecutive rows.
+    random_state
+        Seed of starts: an integer as for `secfc.fit(seed=)`, a generator to draw one from, or None for a
+        fresh seed.
 
-    Attributes, and who has them where organizations run the protocol:
-    labels_: (m,) int32 in the order of the rows of X.  Owners', and the server's, which is told them.
-    cluster_centers_: (k, d), public: means of clients' local centers.
-    n_iter_: 1, as there is one round.
-    inertia_: squared distances of all points to the means of their clusters.  Nobody's.
-    clients_: names, public.  n_features_in_, feature_names_in_: public.
-    result_: everything of all parties (`secfc.Clustering`), nobody's.
+    Attributes
+    ----------
+    labels_
+        (m,) int32 in the order of the rows of X.  Owners' and the server's.
+    cluster_centers_
+        (k, d) means of clients' local centers, in data units; public.
+    n_iter_
+        1: there is one round.
+    inertia_
+        Sum of squared distances of all points to the means of their clusters, in squared data units;
+        nobody's.
+    clients_
+        Names of the clients; public.
+    n_features_in_, feature_names_in_
+        Number and names of the features; public.
+    result_
+        Result of all parties (`secfc.Clustering`), nobody's.
+
+    Notes
+    -----
+    "Public" values are known to all parties, "owners'" to the client whose rows they are about, and
+    "nobody's" to the simulation alone, because it runs all parties.
     """
 
     n_clusters: Clusters = 8
@@ -329,27 +466,64 @@ class KFedKMeans(Federated):
 
 @dataclass(eq=False, repr=False)
 class FederatedKMeans(Federated):
-    """k-means over secure sums: clients see all centers, traffic grows with no row (`secfc.FederatedLloyd`).
+    """k-means over secure sums (`secfc.FederatedLloyd`): clients see all centers, traffic grows with no row.
 
-    X: a list or mapping of data frames, whose columns may differ: together they have d, in order of first
-    appearance.  Or one table (m, d) in which a column that is NaN in all rows of a client is one that it
-    does not observe; any other NaN is refused.  A feature that several clients observe is shared.
+    Parameters
+    ----------
+    n_clusters
+        Number of clusters; "auto", or a range such as "2..12", chooses it by the costs of merging.
+    start
+        Initialization: a word of the shell, a value or centers (k, d), as in `secfc.FederatedLloyd`.
+    n_init
+        Restarts, of which the cheapest is kept.
+    max_iter
+        Maximum number of steps of Lloyd's heuristic.
+    scale
+        Fixed-point precision: integers per data unit; None chooses it.
+    t
+        Colluding clients tolerated by the secure sums; None for a third of the committee.
+    floor
+        Minimum number of rows by which two opened sums differ, beside the rows of any t clients; 1 for no
+        rule.
+    blind
+        Whether clients mask the totals that the server opens, so that the server learns none.
+    bound
+        Public bound on absolute values, in data units; None reads it off the data.
+    coarse
+        What happens if rounding leaves a feature few steps: "refuse", "warn" or "allow".
+    n_clients
+        Number of clients among which a single table without `groups` is divided, in runs of consecutive rows.
+    random_state
+        Seed of starts: an integer as for `secfc.fit(seed=)`, a generator to draw one from, or None for a seed
+        that the clients toss.
 
-    n_clusters, start, n_init, max_iter, scale, t, floor, blind, coarse: as in `FederatedLloyd`, with the
-    shell's words for start; n_clusters also "auto" or "2..12".
-    bound: a public bound on absolute values, read off the data if None.  n_clients: to whom a single table
-    without groups is dealt.  random_state: as in `SecFCKMeans`.
+    Attributes
+    ----------
+    labels_
+        (m,) int32, clients' rows in their order.  Owners'.
+    cluster_centers_
+        (k, d) in data units.  Public on shared features, NaN on a feature that one client alone observes: its
+        means stay with that client.
+    n_iter_
+        Steps of Lloyd's heuristic; public.
+    inertia_
+        Sum of squared distances of points to centers over observed features, in squared data units; nobody's.
+    clients_
+        Names of the clients; public.
+    n_features_in_, feature_names_in_
+        Number and names of the features; public.
+    result_
+        Result of all parties (`secfc.Clustering`), nobody's.
 
-    Attributes, and who has them where organizations run the protocol:
-    labels_: (m,) int32, clients' rows in their order.  Owners'.
-    cluster_centers_: (k, d) in data units: public on shared features, as the server and the clients that
-    observe them learn; NaN on features that one client alone observes, whose means stay with it.
-    n_iter_: steps, public.
-    inertia_: squared distances of points to centers over observed features.  Nobody's.
-    clients_: names, public.  n_features_in_, feature_names_in_: public.
-    result_: everything of all parties (`secfc.Clustering`), nobody's.
+    Notes
+    -----
+    X is a list or mapping of data frames, whose columns may differ; d counts their union, in order of first
+    appearance.  Or X is one table (m, d): a column that is NaN in all rows of a client is one that the client
+    does not observe, and any other NaN is refused.  A feature that several clients observe is shared.
+    `transform` measures distances over the shared features that a row has.
 
-    transform(X): distances over the features that a row has and that are shared.
+    "Public" values are known to all parties, "owners'" to the client whose rows they are about, and
+    "nobody's" to the simulation alone, because it runs all parties.
     """
 
     gaps = True
@@ -435,17 +609,56 @@ def _spread_columns(table: Any, names: Sequence[str], place: Mapping[str, int]) 
 
 @dataclass(eq=False, repr=False)
 class SecFCDBSCAN(Federated):
-    """Density clusters (`secfc.DBSCAN`): labels are scikit-learn's, on points as whole numbers.
+    """Density clusters (`secfc.DBSCAN`): labels equal scikit-learn's on the quantized points.
 
-    eps, min_samples, dealer: as there.  t, ell: as in `Threshold`; scale, coarse: as in `Quantization`;
-    threads: as in `Runtime`.  bound, scale_features, missing, n_clients, random_state: as in `SecFCKMeans`.
-    There is no predict: cluster old and new rows together.
+    Parameters
+    ----------
+    eps
+        Largest distance of two neighboring points, in data units, or of scaled features.
+    min_samples
+        Number of points near a core point, including itself, from 1 on.
+    dealer
+        Who deals masks and tables: "server", a client's name, or None for nobody.
+    t
+        Colluding clients tolerated (threshold t); None for the most that the clients allow, up to a third.
+    ell
+        Segments into which a point is cut (packing factor).
+    scale
+        Fixed-point precision: integers per data unit; None chooses it.
+    bound
+        Public bound on absolute values, in data units; None reads it off the data.
+    scale_features
+        Feature scaling, as in `SecFCKMeans`.
+    missing
+        What happens to NaN, as in `SecFCKMeans`.
+    coarse
+        What happens if rounding leaves a feature few steps: "refuse", "warn" or "allow".
+    threads
+        Processor threads of each party.
+    n_clients
+        Number of clients among which a single table without `groups` is divided, in runs of consecutive rows.
+    random_state
+        Seed of starts: an integer as for `secfc.fit(seed=)`, a generator to draw one from, or None for a seed
+        that the clients toss.
 
-    Attributes, and who has them where organizations run the protocol:
-    labels_: (m,) int32 in the order of the rows of X, -1 for noise.  Owners', and the server's, which
-    learns which two points are near.
-    clients_: names, public.  n_features_in_, feature_names_in_: public.
-    result_: everything of all parties (`secfc.Clustering`), nobody's.
+    Attributes
+    ----------
+    labels_
+        (m,) int32 in the order of the rows of X, -1 for noise.  Owners', and the server's, which learns for
+        every two points whether they are near.
+    clients_
+        Names of the clients; public.
+    n_features_in_, feature_names_in_
+        Number and names of the features; public.
+    result_
+        Result of all parties (`secfc.Clustering`), nobody's.
+
+    Notes
+    -----
+    There is no `predict`: cluster old and new rows together.
+
+    "Public" values are known to all parties, "owners'" to the client whose rows they are about, and
+    "nobody's" to the simulation alone, because it runs all parties.
     """
 
     eps: float = 0.5

@@ -240,14 +240,14 @@ class FedDPKMeans:
     Parameters
     ----------
     k
-        Clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost; also "auto",
-        "2..12".
+        Number of clusters; `Elbow(most)`, "auto" or "2..12" chooses it on the noisy, weighted server's
+        points, at no cost.
     epsilon
-        The total budget of everything released, above 0, under `neighbors`.
+        Total budget of everything released, above 0, under `neighbors`.
     delta
-        Its other part, in (0, 1).
+        Second part of the budget, in (0, 1).
     neighbors
-        What is protected: by default one data point more or less; `Neighbors(unit="client")` for a client's
+        Neighboring data: by default one data point more or less; `Neighbors(unit="client")` for a client's
         whole data set.
     steps
         FedDP-Lloyds after the initial centers; None is 3 after FedDP-Init and votes, 2 after cones, 1 after
@@ -257,22 +257,22 @@ class FedDPKMeans:
         the ball of radius `bound` about 0 (`Votes`); of more than 24 features and of 2 k or more, where votes
         tell little, they add up points in cones (`Cones`).
     variant
-        OURS or PAPER, or anything between.
+        `OURS`, `PAPER`, or any other `Variant`.
     shares
         How the budget is split over outer product, weights, sums (and counts, if they are not in one vector
         with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
         without.
     noise
-        Who adds it; None is `default_noise`: clients do, so that nobody sees exact sums, but for Laplace
-        noise.
+        Who adds the noise; None is `default_noise`: clients, so that nobody sees exact sums, but the server
+        for Laplace noise.
     bound
-        Where rows are clipped, in data units; from the server's points if None.
+        Norm to which rows are clipped, in data units; None derives it from the server's points.
     rows_per_client
-        About how many rows a client has, as publicly known; needed at client level only.
+        Public rough number of rows of a client; needed at client level only.
     committee
         Clients that hold shares of the secure sums, see `SumPlan.of`.
     t
-        How many of these may collude.
+        Colluding clients tolerated among the committee.
     losses
         Clients that may vanish.
     labels

@@ -42,28 +42,47 @@ from secfc.secure_sum.protocol import SumPlan
 
 @dataclass(frozen=True)
 class Variant:
-    """What is done differently from the paper; all False is the paper, with the sensitivities it needs.
+    """Differences from the FedDP-KMeans paper; all False is the paper, with the sensitivities that it needs.
 
-    centered: the public mean of the server's points is subtracted before anything is clipped.
-    symmetric: noise of the outer product is symmetric, a factor sqrt(2) smaller off the diagonal; at client
-    level the trace is left out of what is clipped.
-    gaussian: histograms and counts get Gaussian noise too, and all steps are calibrated as one mechanism.
-    joint: sums and counts are one vector with one noise; at client level they replace means of means.
-    chosen: after FedDP-Init's weights clients are asked whether their points are nearer to what it found than
-    to k-means of the server's points alone, for `CHOICE` of the budget; without evidence the latter starts.
-    residuals: sums are of differences to the weighted means of the server's points, which are shorter.
-    cleaned: weights within the noise are dropped, or drawn together where they are more than it together,
-    before the server's points are clustered.
-    shrunk: centers are drawn towards those means as far as the noise explains the distance (Stein).
-
-    quantile: of the norms of public points, where rows are clipped; client_quantile: of the norms of
-    simulated clients' statistics, where those are.  residual_quantile: of the
-    residuals of proxies, where those of rows are clipped; None: where the error foreseen is least, from noise
-    and from clipping (`estimates.clipping_error`).  count: the unit of counts in joint vectors, in bounds on
-    rows.  strong: weights of fewer standard deviations are dropped.  merged: the server's points are merged
-    into so many a cluster at most, so that each stands for more points than noise; None: they are not.
-    directions: that many a cluster are kept of the outer product at most, one at least, as far as they stand
-    out of the noise: k hold the centers of clusters that are far apart, and real ones are not.
+    Parameters
+    ----------
+    centered
+        Subtract the public mean of the server's points before clipping.
+    symmetric
+        Add symmetric noise to the outer product, a factor sqrt(2) smaller off the diagonal.  At client level
+        the trace is left out of what is clipped.
+    gaussian
+        Add Gaussian noise to histograms and counts too, and calibrate all steps as one mechanism.
+    joint
+        Release sums and counts as one vector with one noise.  At client level they replace means of means.
+    chosen
+        Spend `CHOICE` of the budget to ask clients, after FedDP-Init's weights, whether its centers are
+        nearer to their points than those of k-means of the server's points alone; start from the latter
+        without evidence.
+    residuals
+        Sum differences to the weighted means of the server's points, which are shorter than points.
+    cleaned
+        Drop weights within the noise before clustering the server's points, or merge them where their sum
+        exceeds the noise.
+    shrunk
+        Shrink centers towards those means as far as the noise explains the distance (Stein).
+    quantile
+        Quantile of the norms of public points at which rows are clipped, in (0, 1].
+    residual_quantile
+        Quantile of the residuals of proxies at which residuals of rows are clipped.  None minimizes the
+        predicted error from noise and clipping (`estimates.clipping_error`).
+    client_quantile
+        Quantile of the norms of simulated clients' statistics at which those are clipped.
+    count
+        Unit of counts in joint vectors, as a multiple of the bound on rows.
+    strong
+        Weights below this many standard deviations of the noise are dropped.
+    merged
+        Most points per cluster into which the server's points are merged, so that each stands for more points
+        than noise; None merges none.
+    directions
+        Most directions per cluster that are kept of the outer product, at least one, as far as they exceed
+        the noise.
     """
 
     centered: bool = True
@@ -180,7 +199,7 @@ class StepNoises:
     splits: tuple[Noise, ...] = ()
 
     def group(self, number: int) -> tuple[Noise | None, ...]:
-        """Of step 3 (number 0), or of a step of FedDP-Lloyds: for sums, and for counts on their own."""
+        """Noise of step 3 (number 0) or of a step of FedDP-Lloyds, for sums and for separate counts."""
         sums, counts = self.lloyd[number - 1] if number else (self.sums, self.counts)
         return (sums,) if counts is None else (sums, counts)
 

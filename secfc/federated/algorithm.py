@@ -160,45 +160,45 @@ class FederatedLloyd:
     Parameters
     ----------
     k
-        Clusters; "auto", "2..12" or `Elbow` to choose by the costs of merging, where all clients observe all
-        features.
+        Number of clusters; "auto", "2..12" or `Elbow` chooses it by the costs of merging, where all clients
+        observe all features.
     start
-        None for `Splitting(merge="any")` where all clients observe all features, of cuts alone under a floor
-        (`steps=0, settle=0`), and else `Automatic()`, which matches local clusters; or a value, or its word
-        in the shell, as "max-min"; or centers (k, d) in data units, as those of an earlier run, which the
-        server then knows too.
+        Initialization: a value; its word in the shell, such as "max-min"; or centers (k, d) in data units,
+        such as those of an earlier run, which the server then knows too.  None for `Splitting(merge="any")`
+        where all clients observe all features (under a floor `steps=0, settle=0`: cuts alone), and otherwise
+        for `Automatic()`, which matches local clusters.
     n_init
-        Starts by splitting, side by side, of which the one of least cost is kept.
+        Restarts by splitting, in parallel, of which the cheapest is kept.
     max_iter
-        Steps of Lloyd's heuristic, from 1 on.
+        Maximum number of steps of Lloyd's heuristic, from 1 on.
     scale
-        Integer steps a data unit, by default the finest that few lanes hold.
+        Fixed-point precision: integers per data unit; None for the finest that few RNS channels hold.
     committee
-        Clients that hold shares of sums, by default 15.
+        Number of clients that hold shares of sums; None for at most 15.
     t
-        How many of these may collude, by default a third.
+        Colluding clients tolerated among the committee; None for a third.
     losses
-        Clients that may vanish, by default as many as leave every shared feature two.
+        Clients that may vanish; None for as many as leave every shared feature two clients.
     floor
-        Rows beside those of any t clients by which sums of clusters of any two questions differ at least, if
-        by any: 1 for no such rule.  With one, labels depend on who holds which row, and who is lost between
-        two questions ends the run.
+        Minimum number of rows, beside those of any t clients, by which sums of clusters of any two queries
+        differ, if they differ; 1 for no such rule.  With a floor, labels depend on who holds which row, and a
+        client that is lost between two queries ends the run.
     blind
-        Whether the server opens totals under pads of the clients, so that it learns none.
+        Whether the server opens totals under masks of the clients, so that it learns none.
     coarse
-        What to do where rounding leaves a feature few steps, as in `Quantization`.
+        What happens if rounding leaves a feature few steps, as in `Quantization`.
 
     Warnings
     --------
-    Differences of exact sums tell clients rows, unless `floor` keeps those back that any two questions would
-    tell.  Three questions together are not bounded, and several runs over the same rows tell single rows with
-    a floor, too.
+    Differences of exact sums reveal rows to clients, unless `floor` withholds those that any two queries
+    would reveal.  Three queries together are not bounded, and several runs over equal rows reveal single rows
+    even with a floor.
 
     Notes
     -----
-    Sums and numbers of points are summed securely (`secfc.secure_sum.protocol`), and what to do next follows
+    Sums and numbers of points are added securely (`secfc.secure_sum.protocol`), and every next step follows
     from totals alone (`secfc.federated.course`), so who holds which row changes no label.  Labels stay with
-    clients.  Where clients observe different features the cost is the sum of squared distances over observed
+    clients. Where clients observe different features, the cost is the sum of squared distances over observed
     coordinates, and what one client alone observes stays with it.
 
     References

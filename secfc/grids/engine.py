@@ -56,46 +56,47 @@ def grid(
     Parameters
     ----------
     out
-        A file of JSON lines.  Rows of it that this same code measured are not measured again, so a grid that
-        was interrupted goes on; half a line that a crash left is dropped.
+        File of JSON lines.  Rows in it that this version of the code measured are not measured again, so an
+        interrupted grid resumes; half a line that a crash left is dropped.
     files
-        Files to cluster instead of a mixture, one a client.
+        Files to cluster instead of a mixture, one per client.
     jobs
-        Processes at a time (joblib); times are worth comparing with one.
+        Processes at a time (joblib); times are comparable with one only.
     preset
         A paper's figure (`secfc.grids.PRESETS`), whose axes are then the defaults.
     watch
-        Called with how many are done, of how many, and the row that came.
+        Function that is called with the number of finished cells, the number of all, and the new row.
     backend
-        Of joblib, as "dask" within `distributed.Client(...)`; it must reach `files` and have this package.
+        Backend of joblib, such as "dask" within `distributed.Client(...)`; it must reach `files` and have
+        this package.
     reading
-        Options of `Federation.from_files`.
+        Keywords of `Federation.from_files`.
     evaluate
-        Whether rows of runs with a budget on files have cost, accuracy and labels' digest too, for which no
-        budget pays; of drawn data they always have.
+        Whether rows of runs with a budget on files also have cost, accuracy and labels' digest, for which no
+        budget pays; rows on drawn data always have them.
     ledger
-        Where all runs with a budget on files are entered, as one.
+        Ledger in which all runs with a budget on files are entered, as one.
     prefix
-        What stands before an axis where notes and errors advise one, as "--set " does in the shell.
+        Text before an axis that notes and errors recommend, such as "--set " in the shell.
     **axes
-        Parameters by name, a value or a list of values each: n, m, d, k, sigma, clusters_per_client of a
-        mixture of Gaussians that is drawn (m points of d features, standard deviation sigma); algorithm
-        ("secfc", "federated-lloyd", "lloyd", "k-fed", "feddp"), policy ("default", "distances", ...
-        of SecFC), seed, repeat (a number that only tells runs apart); and what the algorithm's class
-        takes (t, ell, init, n_init, max_iter, ...), in the words of the shell.
+        Parameters by name, each a value or a list of values.  For drawn mixtures of Gaussians: n, m, d, k,
+        sigma (standard deviation), clusters_per_client.  For runs: algorithm ("secfc", "federated-lloyd",
+        "lloyd", "k-fed", "feddp"), policy ("default", "distances", ... of SecFC), seed, repeat (a number that
+        only tells runs apart), and parameters of the algorithm's class (t, ell, init, n_init, max_iter, ...)
+        in the words of the shell.
 
     Returns
     -------
     list of dict
-        Tidy rows in the order of the combinations: parameters, ms_per_step (all parties) and of whom, bytes,
-        messages, n_iter, cost and accuracy where they are known to whoever has all data, labels_digest, and
-        versions; nothing else of the data.  A cell that fails has "status": "failed" and its error in its
-        row; others go on.
+        Tidy rows in the order of the combinations: parameters; ms_per_step of all parties and by role; bytes,
+        messages, n_iter; cost and accuracy where whoever has all data may know them; labels_digest; versions.
+        Nothing else of the data.  The row of a cell that fails has "status": "failed" and its error; the
+        other cells still run.
 
     Raises
     ------
     InputError
-        For parameters that do not exist or an `out` that holds something else.
+        For unknown parameters, or an `out` that holds something else.
     OSError
         For files.
 

@@ -265,12 +265,13 @@ def pivot_table(
     ]
     heads = [f"{column}={c}" if column else str(c) for c in across]
     lines = [[str(place), *(median_text(each.get(place), plain) for each in by)] for place in down]
-    if plain:
-        return [row, *heads], lines
-    beside = LABELS.get(row, row)
-    if column is None:
-        return [beside, LABELS.get(value, value)], lines
-    return [f"{LABELS.get(value, value)}, by {beside}", *heads], lines
+    return ([row, *heads] if plain else heads_with_units(row, column, value, heads)), lines
+
+
+def heads_with_units(row: str, column: str | None, value: str, heads: list[str]) -> list[str]:
+    """Heads of a table for people."""
+    beside, what = LABELS.get(row, row), LABELS.get(value, value)
+    return [beside, what] if column is None else [f"{what}, by {beside}", *heads]
 
 
 def median_text(quartiles: Any, plain: bool) -> str:

@@ -27,33 +27,33 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class Bisecting:
-    """Start from one cluster that is split, level by level, into more than k, which are merged to k.
+    """Start from one cluster, split level by level into more than k clusters, which are merged to k.
 
     Parameters
     ----------
     keep
-        Part of the largest gain, in [0, 1], that a split must have to be accepted.
+        Smallest gain of an accepted split, as a part of the largest gain, in [0, 1].
     steps
-        Steps of 2-means, at most, that improve the halves of all clusters side by side.
+        Maximum number of steps of 2-means that improve the halves of all clusters in parallel.
     settle
-        Steps of k-means, at most, over the clusters so far before the next level.
+        Maximum number of steps of k-means over the clusters so far, before the next level.
     spare
-        Clusters beyond k that splits go on to, as a part of k, rounded up.
+        Clusters beyond k at which splitting stops, as a part of k in [0, 1], rounded up.
 
     Notes
     -----
-    On every level each cluster is cut into random halves of equal size, by public coins.  Where a level
-    splits nothing, as halves may have equal means, the next puts each point on a side by a coin.  A split
-    gains what it takes off the cost; those that gain enough are accepted, the best first, no more than are
-    missing, ties to the lowest cluster.  The second half of an accepted cluster becomes a new one, in the
-    order of the clusters; one that lost all its points leaves its number to those behind it.
+    On every level each cluster is cut into random halves of equal size, by public coins.  If a level splits
+    nothing, as halves may have equal means, the next level puts each point on a side by a coin.  The gain of
+    a split is the cost that it saves.  Splits that gain enough are accepted, the best first, and no more than
+    are missing; the lowest cluster wins ties.  The second half of an accepted cluster becomes a new cluster,
+    in the order of the clusters.  If a cluster lost all its points, the numbers of later clusters move up.
 
-    In the end two neighbors become one, those whose merging costs least (Ward's method; ties to the lowest),
-    until k are left.  Neighbors are clusters of which one was cut from the other, or between which points
-    moved: of these alone costs are asked for.  Where k is chosen, any two clusters are neighbors.
+    In the end the two neighbors whose merging costs least become one (Ward's method; the lowest win ties),
+    until k clusters are left.  Two clusters are neighbors if one was cut from the other, or if points moved
+    between them; only their costs are requested.  Where k is chosen, any two clusters are neighbors.
 
-    Where points have fewer different values than k, clusters stay empty.  Accepting all splits would cut
-    compact clusters, and one at a time takes k - 1 levels; `python -m benchmarks.quality` compares costs.
+    If points have fewer distinct values than k, clusters stay empty.  Accepting all splits would cut compact
+    clusters, and one split at a time takes k - 1 levels; `python -m benchmarks.quality` compares costs.
     """
 
     keep: float = 0.5

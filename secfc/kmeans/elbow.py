@@ -43,10 +43,11 @@ class Elbow:
     Parameters
     ----------
     most
-        None for the square root of the number of points, but 3 at least and 20 at most.  It is no candidate
-        itself, as nothing is known of what comes after it: choose it larger than the k that you expect.
+        Largest number of clusters that is tried, at least least + 2.  None for the square root of the number
+        of points, but 3 at least and 20 at most.  `most` itself is never chosen, as no cost beyond it is
+        known: make it larger than the k that you expect.
     least
-        The fewest clusters, from 1 on; also the choice where costs have no elbow.
+        Fewest clusters, from 1 on; also the choice if the costs have no elbow.
 
     Examples
     --------

@@ -132,7 +132,7 @@ def union_gains(
 
 
 def exact_gains(sums: Array, sizes: Array) -> tuple[Fraction, ...]:
-    """Of exact means, see `PlainSource.gains_of_unions`."""
+    """Gains of exact means, see `PlainSource.gains_of_unions`."""
     found = []
     for (a, b), (first, second) in zip(sizes.tolist(), sums.tolist(), strict=True):
         square = sum((b * x - a * y) ** 2 for x, y in zip(first, second, strict=True))
@@ -207,7 +207,7 @@ class Source(Protocol):
         ...
 
     def weigh_merges(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
-        """The same of every two; `choose` is also told what the clusters cost, and distances if shown."""
+        """Labels (m,) as of `merge_clusters` of all pairs; `choose` also gets costs, and shown distances."""
         ...
 
     def separate_points(self, labels: Array, k: int, factor: int) -> Role[Array]:
@@ -274,7 +274,7 @@ def weigh_by_distances(scaled: UInt128, labels: Array, c: int) -> WeighedCluster
 
 
 def cluster_members(labels: Array, c: int) -> Iterator[tuple[int, Array]]:
-    """Of each cluster with points its number and these, ascending; labels (m,) in [0, 2 c) are of halves."""
+    """Number and points, ascending, of each cluster with points; labels (m,) in [0, 2 c) are of halves."""
     order = np.argsort(labels // 2, kind="stable")
     ends = np.cumsum(cluster_sizes(labels // 2, c))
     for h, own in enumerate(np.split(order, ends[:-1])):
@@ -570,7 +570,7 @@ class Neighborhood:
         self.near |= {(a, b) for a, b in np.unique(ends, axis=0).tolist()}
 
     def numbered(self, labels: Array, c: int) -> None:
-        """Of c clusters those with points, by labels (m,), are numbered from 0 in their order.
+        """Labels (m,) of c clusters, renumbered from 0 in their order so that each has points.
 
         The neighbors of one without points become those of the lowest of them.
         """

@@ -36,36 +36,37 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Splitting:
-    """Start from one cluster that is split, level by level, into more than k, which are pruned to k.
+    """Start from one cluster, split level by level into more than k clusters, which are pruned to k.
 
     Parameters
     ----------
     keep
-        Part of the largest gain, in [0, 1], that a split must have to be accepted.
+        Smallest gain of an accepted split, as a part of the largest gain, in [0, 1].
     steps
-        Steps of k-means, at most, among all halves; without, three cuts in turn that split nothing end the
-        start.
+        Maximum number of steps of k-means among all halves.  With 0, three levels in a row that split nothing
+        end the start.
     settle
-        Steps of k-means, at most, over the clusters so far before the next level.
+        Maximum number of steps of k-means over the clusters so far, before the next level.
     spare
-        Clusters beyond k that splits go on to, as a part of k, rounded up.
+        Clusters beyond k at which splitting stops, as a part of k in [0, 1], rounded up.
     merge
-        Which two may become one in the end: "cut", those that were cut from one another; "any", any two, by
-        Ward's method, for which what keeping any two apart gains is opened.
+        Which two clusters may be merged in the end: "cut", two that were cut from one another; "any", any
+        two, by Ward's method, which opens the gain of keeping any two apart.
 
     Notes
     -----
-    As `Bisecting`, but by sizes and gains alone, so that it works where labels stay secret (`OwnLabels`).  On
-    every level each cluster is cut in two through its mean, across a direction in {+1, -1}^d from public
-    coins.  Splits that gain enough are accepted, the best first, ties to the lowest cluster.  In the end the
-    two of those that `merge` allows which gain least become one, again and again.
+    `Splitting` needs sizes and gains alone, so it works where labels stay secret (`OwnLabels`); otherwise it
+    proceeds as `Bisecting`.  On every level each cluster is cut in two through its mean, across a direction
+    in {+1, -1}^d from public coins.  Splits that gain enough are accepted, the best first; the lowest cluster
+    wins ties.  In the end the two clusters that `merge` allows and that gain least become one, again and
+    again.
 
-    A direction is no choice among points, as random halves are: their sizes would be linear measurements of
-    labels.  The sizes of all clusters and halves are opened, and what each split gains.
+    A direction chooses no points, as random halves do: the sizes of such halves would be linear measurements
+    of labels.  The sizes of all clusters and halves are opened, and the gain of each split.
 
     References
     ----------
-    Linde, Buzo and Gray 1980.
+    Linde, Buzo and Gray, An Algorithm for Vector Quantizer Design, 1980.
     """
 
     keep: float = 0.5

@@ -218,13 +218,13 @@ class KMeansPlusPlus:
     Parameters
     ----------
     trials
-        Points drawn for each center after the first, from 1 on, of which the one is chosen that leaves the
-        lowest cost; None for 2 + floor(ln k), as scikit-learn does.
+        Points drawn for each center after the first, from 1 on; the point that leaves the lowest cost becomes
+        the center.  None for 2 + floor(ln k), as in scikit-learn.
 
     Notes
     -----
-    The server sees the exact distances of all points to all points that were drawn, and every client which
-    points these are.  With trials=1 they are as few as can be, k - 1, and the start is worse.
+    The server sees the exact distances of all points to all points that were drawn, and every client learns
+    which points these are.  trials=1 draws the fewest points, k - 1, and gives a worse start.
 
     References
     ----------
@@ -283,13 +283,13 @@ class CenterSeparation:
     Parameters
     ----------
     base
-        The start whose clustering is separated.  From random labels hardly any point is, as all centers are
-        then near the common mean.
+        Start whose clusters are separated.  From random labels hardly any point is separated, as all centers
+        are then near the common mean.
 
     Notes
     -----
     S'_h = {i : ||x_i - mu_h|| <= ||x_i - mu_s|| / 3 for all s}; the means of S' are the first centers.
-    Compared as 9 d_h <= d_s on exact integers.  A cluster whose S' would be empty keeps the points of its own
+    Compared as 9 d_h <= d_s on exact integers.  A cluster whose S' would be empty keeps those of its points
     that no other S' took.
 
     References

@@ -71,15 +71,15 @@ class RefinedResult:
 
 @dataclass(frozen=True)
 class CommonFeatures:
-    """Algorithm for equal columns, such as `SecFC` or `FedDPKMeans`, on those that all clients observe.
+    """Algorithm for equal columns, such as `SecFC` or `FedDPKMeans`, on the columns that all clients observe.
 
     Parameters
     ----------
     algorithm
         The algorithm.  The server's points need the common columns, or all.
     home
-        Steps in which a client refines its labels by its other columns, where the algorithm gives every
-        client centers (`FedDPKMeans`); 0 for none.
+        Number of steps in which a client refines its labels by its other columns, if the algorithm gives
+        every client centers (`FedDPKMeans`); 0 for none.
     """
 
     algorithm: Any

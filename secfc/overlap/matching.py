@@ -103,7 +103,7 @@ class DistanceMeasure:
 
     @cached_property
     def common(self) -> Mapping[tuple[PartyId, PartyId], tuple[Array, Array]]:
-        """Of every two clients that share features, in order, where these stand among the shared of each."""
+        """Places of shared features among those of each, for every two clients that share some, in order."""
         found = {}
         for i, one in enumerate(self.names):
             for other in self.names[i + 1 :]:
@@ -369,7 +369,7 @@ class Matched:
     seen: str
 
     def holders(self, k: int) -> list[tuple[PartyId, ...]]:
-        """Of each cluster the clients that have some of it, in the order of names."""
+        """Clients that have points of each cluster, in the order of names."""
         return [
             tuple(self.found.clients[j] for j in np.unique(self.found.owner[self.groups.labels == h]))
             for h in range(k)

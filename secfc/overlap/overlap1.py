@@ -108,32 +108,32 @@ class PaperAlgorithm(ABC):
 
 @dataclass(frozen=True)
 class Overlap1(PaperAlgorithm):
-    """Federated clustering of masked data.
+    """Federated clustering of masked data, in rounds of local and global centroids.
 
     Parameters
     ----------
     k
-        Clusters.
+        Number of clusters.
     start
-        How local clusters are matched; `Automatic(paper=True)` is as the paper prints it.
+        How local clusters are matched; `Automatic(paper=True)` follows the paper.
     rounds
-        F federated ones.
+        Number of federated rounds (F of the paper).
     alpha
-        The step of global centroids towards new ones, in (0, 1].
+        Step of global centroids towards new ones, in (0, 1].
     refiner
         How a client improves its clusters in a round: `KMeansSteps`, `MedoidSteps`, or `ExternalSteps` around
-        any clusterer that begins at given centers.  A site chooses its own.
+        any clusterer that starts from given centers.  Each site chooses its own.
     least
-        Points of its own that a client needs to take part in a cluster.
+        Own points that a client needs to take part in a cluster, from 1 on.
     affinity
-        How points and centroids are compared: "euclidean", or "cosine".
+        How points and centroids are compared: "euclidean" or "cosine".
     send
-        What stands for a client's cluster: "means", or "medoids", which are rows of its data.
+        What represents a client's cluster: "means", or "medoids", which are rows of its data.
 
     Notes
     -----
-    The server sees every client's centroids on features that others observe too, in every round; features of
-    one client are not sent, as merging with nobody's is that client's own business.
+    In every round the server sees each client's centroids on features that others observe too.  Features that
+    one client alone observes are not sent, since no other client has values to merge with.
     """
 
     k: int

@@ -89,31 +89,31 @@ class Overlap2(PaperAlgorithm):
     Parameters
     ----------
     k
-        Clusters, or None for as many as the silhouette of local clusters says, up to `most`.
+        Number of clusters; None for the number with the best silhouette of local clusters, up to `most`.
     proxies
-        "gaussian" or "diagonal", whose points the server draws; or "moments", forces in closed form, which
-        draws none and needs no covariance.
+        "gaussian" or "diagonal", from which the server draws points; or "moments", forces in closed form,
+        which need no drawn points and no covariance.
     points
-        Points drawn a cluster.
+        Number of points drawn per cluster.
     w
-        The exponent of forces.
+        Exponent of the forces.
     apart
-        Whether no two clusters of one client are merged, which is right as long as no client splits a
+        Whether two clusters of one client are never merged, which is right as long as no client splits a
         cluster.
     boxes
         Whether clients send the least and largest values of each cluster, which are values of single rows, to
         keep drawn points inside.
     affinity
-        How points are compared: "euclidean", or "cosine", which needs points that are drawn.
+        How points are compared: "euclidean", or "cosine", which needs drawn points.
     most
-        The most clusters where k is None.
+        Largest number of clusters where k is None.
     local
-        How clients find their clusters, by default k each, or as many as the silhouette of their own points
-        says.
+        How clients find their local clusters; None for k each, or the number with the best silhouette of a
+        client's own points.
 
     Notes
     -----
-    The server sees what describes every client's clusters, on features that others observe too.
+    The server sees a description of every client's clusters, on features that others observe too.
     """
 
     k: int | None

@@ -108,8 +108,9 @@ class Constrained(LocalStart):
 
     Notes
     -----
-    If no two groups can be merged before, the k of most rows stay, and others join the nearest of these.
-    Right where a client's local clusters are of different global ones, also if it has fewer than k.
+    If no two groups can be merged before k are left, the k groups with most rows stay, and others join the
+    nearest of these.  The start is right where a client's local clusters belong to different global clusters,
+    also if the client has fewer than k.
     """
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
@@ -169,20 +170,20 @@ def keep_k_groups(
 
 @dataclass(frozen=True)
 class MaxMin(LocalStart):
-    """Start from the two farthest centroids; k - 2 more follow, each farthest from the nearest.
+    """Start from the two farthest centroids, followed by k - 2 more, each farthest from its nearest.
 
     Parameters
     ----------
     local
         How a client clusters its own points.
     max_iter
-        Steps of the k-means of centroids.
+        Maximum number of steps of the k-means of centroids.
 
     Notes
     -----
-    Meant for clients all of which share features (Assumption 2).  Distances on different overlaps are
-    rescaled (eq.  3), but not comparable enough: the two farthest are often not of two clusters (see the
-    measurements).  An empty group keeps its last centroid.
+    `MaxMin` is meant for clients that all share features (Assumption 2).  Distances on different overlaps are
+    rescaled (eq. 3), but are not comparable enough: the two farthest centroids often belong to one cluster
+    (see the measurements).  An empty group keeps its last centroid.
     """
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
@@ -238,10 +239,10 @@ class NearestMerge(LocalStart):
 
     Notes
     -----
-    Again and again the nearest pair of a group and a centroid is merged, no two of one client into one group.
-    Meant for clusters that have the same distribution at all clients (Assumption 1).  Corrected: line 6 stops
-    at 0 and line 18 reads the merged group.  Where no client has k clusters, the farthest centroids are
-    added; `Constrained` is better there.
+    The nearest pair of a group and a centroid is merged repeatedly, but never two centroids of one client
+    into one group.  `NearestMerge` is meant for clusters with equal distributions at all clients (Assumption
+    1). Two lines of the paper's algorithm are corrected: line 6 stops at 0, and line 18 reads the merged
+    group.  If no client has k clusters, the farthest centroids are added; `Constrained` is better there.
     """
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
@@ -352,13 +353,13 @@ class Synchronized(LocalStart):
     Parameters
     ----------
     local
-        How a client clusters its own points; some client must have k local clusters, where `Constrained`
-        needs none that has.
+        How a client clusters its own points; some client must have k local clusters (`Constrained` needs
+        none).
     over
-        "centroids"; or "distances": the server is shown no centroid and no number of rows, but squared
-        distances between local centroids of different clients on the features that both observe, which
-        members of the committee compute over shares; all pairs of clients are matched, and what these
-        matchings agree on counts (`spectral`).  It takes 2 t + 1 members of the committee.
+        "centroids"; or "distances", where the server sees no centroid and no number of rows, but squared
+        distances between local centroids of different clients on the features that both observe.  Members of
+        the committee, at least 2 t + 1, compute them over shares; all pairs of clients are matched, and the
+        start follows from what these matchings agree on (`spectral`).
 
     Raises
     ------
@@ -367,9 +368,9 @@ class Synchronized(LocalStart):
 
     Notes
     -----
-    It begins at the client with most local clusters (ties by name).  Next is always the client that shares
-    most features with those placed, its local clusters matched one to one to the groups so far by the
-    Hungarian method, and merged into them.
+    The start begins at the client with most local clusters (ties by name).  The next client is always the one
+    that shares most features with those placed; its local clusters are matched one to one to the groups so
+    far by the Hungarian method, and merged into them.
     """
 
     local: Local = field(default=LocalKMeans(), metadata=LOCAL)
@@ -438,16 +439,17 @@ class Automatic(LocalStart):
     ----------
     paper
         Whether Algorithm 1, lines 5 to 11, decides instead: `NearestMerge` under Assumption 1, `MaxMin` under
-        Assumption 2, and else `MaxMin` with a warning.
+        Assumption 2, and otherwise `MaxMin` with a warning.
     identical
-        Whether a cluster has the same distribution at all clients that have it (Assumption 1.3), which data
-        of one client cannot tell.
+        Whether a cluster has equal distributions at all clients that have it (Assumption 1.3), which data of
+        one client cannot tell.
     local
         How a client clusters its own points.
 
     Notes
     -----
-    What features tell of the assumptions is tested: that clients connect, or that all pairs share a feature.
+    The features decide two of the assumptions: whether clients are connected, and whether all pairs share a
+    feature.
     """
 
     paper: bool = False

@@ -61,12 +61,12 @@ class RunCost:
 
     @property
     def nbytes(self) -> int:
-        """Of all messages."""
+        """Total size of all messages, in bytes."""
         return round(sum(self.sizes.values()))
 
     @property
     def count(self) -> int:
-        """Of messages."""
+        """Number of messages."""
         return round(sum(self.messages.values()))
 
     def __add__(self, other: RunCost) -> RunCost:

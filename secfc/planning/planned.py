@@ -210,49 +210,50 @@ def plan(
     splits: bool = False,
     done: Callable[[int, int], None] = lambda number, total: None,
 ) -> Planned:
-    """Tell what a run of this algorithm will cost and show.
+    """Predict what a run of this algorithm will cost and reveal.
 
     Parameters
     ----------
     algorithm
-        What clusters, as `SecFC(k=4)`.
+        Algorithm to run, such as `SecFC(k=4)`.
     n
-        Clients.
+        Number of clients.
     m
-        Rows in total.
+        Number of rows of all clients together.
     d
-        Features.
+        Number of features.
     losses
         Clients that may be lost.
     network
-        Between parties, by default that of the algorithm, else `Network()`.
+        Network between the parties; None for that of the algorithm, else `Network()`.
     steps
-        Steps of the last clusters, which nobody knows before; by default as many as made-up rows take.
+        Steps with the final number of clusters, which nobody knows before a run; None for as many as made-up
+        rows take.
     counts
-        Rows of every client, in place of n and m.
+        Rows of each client, in place of n and m.
     server_points
-        (s, d) that the server holds, or how many, for algorithms that need them.
+        (s, d) points that the server holds, or their number, for algorithms that need them.
     bound
-        On absolute values, in data units; only a scale depends on it.
+        Public bound on absolute values, in data units; only a scale depends on it.
     public
-        All of this as a deployment has it.
+        Public facts of a deployment, in place of n, m, d, counts and bound.
     trials
-        So many simulations on held-out server points say what a noise budget costs in quality
+        Number of simulations on held-out server points, which measure what a noise budget costs in quality
         (`secfc.planning.dp_utility`).
     splits
-        Whether they also say which split of it costs least.
+        Whether the simulations also find the cheapest split of the budget.
     done
-        Called after each run with its number and how many there are.
+        Function that is called after each simulation with its number and the number of all.
 
     Returns
     -------
     Planned
-        Bytes, rounds, time, memory, and what is learned.
+        Bytes, rounds, time, memory, and what each party learns.
 
     Raises
     ------
     Impossible
-        An InputError, for what cannot be run, with what can that is near.
+        For a run that is impossible (an InputError); the message names the nearest possible one.
 
     Notes
     -----

@@ -276,6 +276,6 @@ def budget_sentences(planned: Any) -> tuple[str, ...]:
     ledger = way.disclosure.ledger(planned.plan) if isinstance(way, SecFC) else EXACT
     if ledger is EXACT:
         return (f"differential privacy: epsilon = {delta.epsilon:g} at delta = {delta.delta:g} in total",)
-    from secfc.report.data import privacy_spent
+    from secfc.report.costs import privacy_spent
 
     return tuple(privacy_spent(ledger, delta.delta))

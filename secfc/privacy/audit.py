@@ -40,7 +40,13 @@ from secfc.privacy.events import Event
 
 @dataclass(frozen=True)
 class GaussianShift:
-    """The test of N(0, 1) against N(mu, 1), the best one against whatever is such a shift; mu >= 0."""
+    """Trade-off of the best test of N(0, 1) against N(mu, 1), which bounds every such shift.
+
+    Parameters
+    ----------
+    mu
+        The shift, in standard deviations, at least 0.
+    """
 
     mu: float
 
@@ -109,7 +115,19 @@ ALARM = 1e-6  # that noise of the declared size is called too small; half of it 
 
 @dataclass(frozen=True)
 class EpsilonFinding:
-    """With probability at least 1 - alarm over the runs, no (e, delta) claim with e < epsilon is true."""
+    """Lower bound on epsilon: with probability 1 - alarm no (e, delta) claim with e < epsilon is true.
+
+    Parameters
+    ----------
+    epsilon
+        The bound.
+    delta
+        Delta of the claim under test.
+    alarm
+        Largest probability of a false finding, over the runs.
+    trials
+        Runs, or canaries, that were counted.
+    """
 
     epsilon: float
     delta: float
@@ -123,7 +141,17 @@ class EpsilonFinding:
 
 @dataclass(frozen=True)
 class ShiftFinding:
-    """With probability at least 1 - alarm over the runs, no claim of a Gaussian shift below mu is true."""
+    """Lower bound on a Gaussian shift: with probability 1 - alarm no claim of a shift below mu is true.
+
+    Parameters
+    ----------
+    mu
+        The bound, in standard deviations.
+    alarm
+        Largest probability of a false finding, over the runs.
+    trials
+        Runs that were counted.
+    """
 
     mu: float
     alarm: float
@@ -152,11 +180,28 @@ def audit(
 
 
 def many_runs(present: Array, absent: Array, *, delta: float, alarm: float = 1e-3) -> EpsilonFinding:
-    """The bound from scores of independent runs with (p,) and without (a,) the canary.
+    """Bound on epsilon from scores of independent runs with and without the canary.
 
-    The first half of each chooses a threshold and which of the four inequalities to use, the second half
-    counts.  (epsilon, delta)-privacy says P(S) <= exp(epsilon) Q(S) + delta for the events score >= threshold
-    and score < threshold, in both directions.
+    Parameters
+    ----------
+    present
+        (p,) scores of independent runs with the canary.
+    absent
+        (a,) scores of independent runs without it.
+    delta
+        Delta of the claim, in [0, 1).
+    alarm
+        Largest probability of a false finding, over the runs.
+
+    Returns
+    -------
+    EpsilonFinding
+        The first half of each array chooses a threshold and one of four inequalities; the second half counts.
+
+    Notes
+    -----
+    (epsilon, delta)-privacy says P(S) <= exp(epsilon) Q(S) + delta for the events score >= threshold and
+    score < threshold, in both directions.
     """
     if min(len(present), len(absent)) < 4:
         raise InputError(f"{len(present)} and {len(absent)} scores: an audit needs at least 4 on each side")
@@ -179,10 +224,25 @@ def many_runs(present: Array, absent: Array, *, delta: float, alarm: float = 1e-
 def many_gaussian_runs(
     present: Array, absent: Array, *, threshold: float = 0.0, alarm: float = 1e-3
 ) -> ShiftFinding:
-    """The bound on the shift from scores of independent runs with (p,) and without (a,) the canary.
+    """Bound on a Gaussian shift from scores of independent runs with and without the canary.
 
-    threshold: fixed before any score is seen; 0 is best for log likelihood ratios.  Under a shift of mu,
-    detections are at most Phi(Phi**-1(false alarms) + mu), and both rates are bounded as in `many_runs`.
+    Parameters
+    ----------
+    present
+        (p,) scores of independent runs with the canary.
+    absent
+        (a,) scores of independent runs without it.
+    threshold
+        Score from which a run counts as detected; fixed before any score is seen.  0 is best for log
+        likelihood ratios.
+    alarm
+        Largest probability of a false finding, over the runs.
+
+    Returns
+    -------
+    ShiftFinding
+        Under a shift of mu, detections are at most Phi(Phi**-1(false alarms) + mu); both rates are bounded as
+        in `many_runs`.
     """
     from scipy.special import ndtri
     from scipy.stats import beta
@@ -225,11 +285,30 @@ def label_evidence(
 def one_run(
     scores: Array, planted: Array, *, guesses: int, delta: float, alarm: float = 1e-3
 ) -> EpsilonFinding:
-    """The bound from one run with many canaries, each planted with probability 1/2 independently.
+    """Bound on epsilon from one run with many canaries, each planted with probability 1/2 independently.
 
-    scores (c,): large where a canary is likely.  planted (c,) bool.  guesses: how many canaries are guessed,
-    half of them the highest scores as planted, half the lowest as not; fixed in advance.  The price of delta
-    is about 2 c delta / guesses**0.5 in alarm, so delta must be well below alarm / c.
+    Parameters
+    ----------
+    scores
+        (c,) large where a canary is likely.
+    planted
+        (c,) bool.
+    guesses
+        Number of canaries to guess, fixed in advance: half of them, with the highest scores, as planted, and
+        half, with the lowest, as not.
+    delta
+        Delta of the claim; well below alarm / c, as it costs about 2 c delta / guesses**0.5 of alarm.
+    alarm
+        Largest probability of a false finding, over the runs.
+
+    Returns
+    -------
+    EpsilonFinding
+        The bound.
+
+    References
+    ----------
+    Steinke, Nasr and Jagielski, Privacy Auditing with One (1) Training Run, NeurIPS 2023.
     """
     c = len(scores)
     if not 2 <= guesses <= c:
@@ -353,7 +432,7 @@ class AuditedRun:
 
     @property
     def share(self) -> float:
-        """Of what is allowed."""
+        """Part of the allowed shift that was spent."""
         return self.spent / self.allowed
 
     @property

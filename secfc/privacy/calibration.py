@@ -36,7 +36,20 @@ def delta_warning(delta: float) -> str | None:
 
 @dataclass(frozen=True)
 class Budget:
-    """A total (epsilon, delta) for everything that one view gets."""
+    """Total (epsilon, delta) for everything that one view receives.
+
+    Parameters
+    ----------
+    epsilon
+        Above 0 and finite.
+    delta
+        Probability that the claim fails, in [0, 1).
+
+    Raises
+    ------
+    InputError
+        For numbers out of these ranges.
+    """
 
     epsilon: float
     delta: float
@@ -81,7 +94,22 @@ class Budget:
 
 @lru_cache(maxsize=1024)  # plans are made by every party, with one budget
 def gaussian_multiplier(budget: Budget) -> float:
-    """The least noise multiplier of one Gaussian mechanism that meets the budget (Balle and Wang 2018)."""
+    """Least noise multiplier of one Gaussian mechanism that meets a budget.
+
+    Parameters
+    ----------
+    budget
+        Total of the release.
+
+    Returns
+    -------
+    float
+        Standard deviation of the noise over the L2 sensitivity.
+
+    References
+    ----------
+    Balle and Wang, Improving the Gaussian Mechanism for Differential Privacy, ICML 2018.
+    """
     if budget.delta == 0:
         raise PrivacyError(
             "delta=0: Gaussian noise never meets it. Give a delta well below 1 / number of units, or use "
@@ -115,10 +143,20 @@ def discrete_multiplier(budget: Budget, honest: int = 1, sensitivity: float = 0.
 
 
 def split_budget(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
-    """Noise multipliers of Gaussian steps that together meet the budget: sigma / sqrt(w_i), sum w_i = 1.
+    """Noise multipliers of Gaussian steps that together meet a budget: sigma / sqrt(w_i), sum w_i = 1.
 
-    weights: shares of the budget, positive, normalized here.  The composition of Gaussian
-    mechanisms with multipliers z_i is one with z**-2 = sum z_i**-2, so that the split loses nothing.
+    Parameters
+    ----------
+    budget
+        Total of all steps.
+    weights
+        Positive shares of the budget, one per step; normalized here.
+
+    Returns
+    -------
+    tuple of float
+        One multiplier per step.  Gaussian mechanisms with multipliers z_i compose to one with z**-2 = sum
+        z_i**-2, so the split loses nothing.
     """
     if not weights or not all(0 < w < math.inf for w in weights):
         raise InputError(f"weights={tuple(weights)} must be positive numbers, one a step")
@@ -127,12 +165,24 @@ def split_budget(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
 
 
 def least_factor(budget: Budget, make: Callable[[float], Event]) -> float:
-    """The least factor, to a relative 1e-6, for which make(factor) meets the budget.
+    """Least factor, to a relative 1e-6, by which noise must be scaled to meet a budget.
 
-    make(factor): everything that will be released, with all noise scaled by `factor`; costs must fall as it
-    rises.  Works for any mix of mechanisms, by bisection on the accountant's total.
+    Parameters
+    ----------
+    budget
+        Total of all releases.
+    make
+        Event of all releases whose noise is scaled by a factor; its cost must fall as the factor rises.
 
-    Raises PrivacyError if no amount of noise meets the budget.
+    Returns
+    -------
+    float
+        Found by bisection on the accountant's total, for any mix of mechanisms.
+
+    Raises
+    ------
+    PrivacyError
+        If no amount of noise meets the budget.
     """
 
     def meets(factor: float) -> bool:
@@ -174,9 +224,18 @@ Source = Literal["given", "public data", "private data"]
 
 @dataclass(frozen=True)
 class Bound:
-    """A radius or clipping bound in data units, and its source.
+    """Radius or clipping bound in data units, and its source.
 
-    Construct with `given`, `from_public` or `from_private`.
+    Parameters
+    ----------
+    value
+        The bound, above 0 and finite.
+    source
+        "given", "public data" or "private data": what it was read from.
+
+    Notes
+    -----
+    Construct by `given`, `from_public` or `from_private`.
     """
 
     value: float

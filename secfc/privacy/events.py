@@ -32,9 +32,16 @@ class NonPrivate:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """x + noise_multiplier * D * Z was released, Z standard normal in every coordinate independently.
+    """Release of x + noise_multiplier D Z, or a function of it, Z standard normal in each coordinate.
 
-    x is a real vector of any dimension and D its sensitivity in the L2 norm.  Also any function of that.
+    Parameters
+    ----------
+    noise_multiplier
+        Standard deviation of the noise over the L2 sensitivity D of x.
+
+    Notes
+    -----
+    x is a real vector of any dimension.
     """
 
     noise_multiplier: float
@@ -45,11 +52,14 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class RoundedGaussian:
-    """x + round(noise_multiplier * D * Z) was released, x a vector of integers.
+    """Release of x + round(noise_multiplier D Z) for an integer vector x, a function of a `Gaussian` release.
 
-    With x whole this is round(x + noise_multiplier * D * Z), a function of what `Gaussian` releases.
-    Z is sampled within total variation distance `distance` of independent standard normals, all
-    coordinates together.
+    Parameters
+    ----------
+    noise_multiplier
+        Standard deviation of the noise over the L2 sensitivity D of x.
+    distance
+        Total variation distance of the sampled Z from independent standard normals, all coordinates together.
     """
 
     noise_multiplier: float
@@ -63,11 +73,20 @@ class RoundedGaussian:
 
 @dataclass(frozen=True)
 class DiscreteGaussian:
-    """x + Y was released, x and Y vectors of integers, P(Y_i = y) ~ exp(-y**2 / (2 s**2)) independently.
+    """Release of x + Y for an integer vector x, with P(Y_i = y) ~ exp(-y**2 / (2 s**2)) independently.
 
-    s is noise_multiplier * D, D the sensitivity of x in the L2 norm.  It is rho-zCDP with
-    rho = 1 / (2 noise_multiplier**2), in any dimension (Canonne, Kamath, Steinke 2020, theorem 4 and
-    composition).
+    Parameters
+    ----------
+    noise_multiplier
+        Parameter s of the noise over the L2 sensitivity D of x.
+
+    Notes
+    -----
+    It is rho-zCDP with rho = 1 / (2 noise_multiplier**2), in any dimension.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy, 2020, theorem 4.
     """
 
     noise_multiplier: float
@@ -82,11 +101,27 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True)
 class DistributedDiscreteGaussian:
-    """x + Y_1 + ... + Y_h was released, Y_j independent discrete Gaussian vectors of parameter s each.
+    """Release of x + Y_1 + ... + Y_h for an integer vector x, Y_j independent discrete Gaussian vectors.
 
-    Y_j is what contributor j adds, and h = `honest` counts those whose noise the adversary neither knows nor
-    withholds: n - t of n, if t clients may collude.  s = each * D, D the sensitivity of the
-    integer vector x of `dimension` coordinates in the L2 norm, and sigma = s is at least 1/2.
+    Parameters
+    ----------
+    each
+        Parameter s of one contributor's Y_j over D, the L2 sensitivity of x.
+    sigma
+        The parameter s itself, at least 1/2.
+    honest
+        h: contributors whose noise the adversary neither knows nor withholds; n - t of n, if t clients may
+        collude.
+    dimension
+        Coordinates of x.
+    further
+        Variance of a second discrete Gaussian that each contributor adds, as a multiple of the variance of
+        the first.  By 1. below it is one noise with the first, of the variance of both.  The zCDP bound is
+        that of the first alone: what is added later costs nothing.  `distance` and `tau` are no less than
+        those of `alike` contributors without a second: so a plan that allows for this sum allows for theirs.
+
+    Notes
+    -----
     It is rho-zCDP with rho = (1 / (sqrt(h) each) + tau sqrt(dimension))**2 / 2,
     tau = 10 sum_{i=1}^{h-1} exp(-2 pi**2 sigma**2 i / (i + 1))
     (Kairouz, Liu, Steinke 2021, theorem 1, the last of its bounds).
@@ -108,11 +143,6 @@ class DistributedDiscreteGaussian:
 
     Laws whose ratio lies in (1 +- e) / (1 -+ e) are within e / (1 - e) of one another.  With r = 3.6 the
     rounding costs 2**-100 a coordinate.
-
-    further: each contributor adds a second discrete Gaussian, of this many times the variance of the first.
-    By 1. it is one noise with the first, of the variance of both.  The zCDP bound is that of the first alone:
-    what is added later costs nothing.  `distance` and `tau` are no less than those of `alike` contributors
-    without a second: so a plan that allows for this sum allows for theirs.
     """
 
     each: float
@@ -175,10 +205,18 @@ def _ripple(variance: float) -> float:
 
 @dataclass(frozen=True)
 class DiscreteLaplace:
-    """x + Y was released, x and Y vectors of integers, P(Y_i = y) ~ exp(-abs(y) / scale) independently.
+    """Release of x + Y for an integer vector x, with P(Y_i = y) ~ exp(-abs(y) / scale) independently.
 
-    Neighbors differ in one coordinate of x, by at most the integer `sensitivity`: a histogram to which
-    one point was added, or a single count.
+    Parameters
+    ----------
+    scale
+        Scale of the noise, above 0.
+    sensitivity
+        Most by which the single differing coordinate of neighbors differs, an integer.
+
+    Notes
+    -----
+    Neighbors differ in one coordinate of x: a histogram to which one point was added, or a single count.
     """
 
     scale: float
@@ -196,9 +234,16 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True)
 class Pure:
-    """Something epsilon-differentially private was released, of which no more is known.
+    """An epsilon-differentially private release of which no more is known.
 
-    So is x + Y with Y as for `DiscreteLaplace`: epsilon = D / scale, D the sensitivity of x in the L1 norm.
+    Parameters
+    ----------
+    epsilon
+        Cost of the release.
+
+    Notes
+    -----
+    x + Y with Y as for `DiscreteLaplace` has epsilon = D / scale, D the L1 sensitivity of x.
     """
 
     epsilon: float
@@ -209,14 +254,23 @@ class Pure:
 
 @dataclass(frozen=True)
 class Response:
-    """For every row a label in [0, k) was released: its own at most exp(epsilon) times as likely as another.
+    """Release of a label in [0, k) for every row: its own at most exp(epsilon) times as likely as another.
 
-    All others are equally likely, and rows are drawn for independently.  A row's own label is a function of
+    Parameters
+    ----------
+    epsilon
+        Cost of all labels.
+    k
+        Number of labels.
+    absent
+        Whether neighbors have a row at its place or none, instead of replacing one.  Then a label was
+        released for every place of a public number: that of an empty place is uniform, that of a row is its
+        own at most exp(epsilon) as likely as there, and each other at least exp(-epsilon) as likely.
+
+    Notes
+    -----
+    All other labels are equally likely, and rows are drawn independently.  A row's own label is a function of
     that row and of earlier releases alone, and neighbors replace one row: all labels cost what one does.
-
-    absent: instead, neighbors have one row at its place or none, and for every place, of a public number of
-    them, a label was released.  That of a place without a row is equally any; that of a row is its own at
-    most exp(epsilon) as likely as there, and each other at least exp(-epsilon) as likely.
     """
 
     epsilon: float
@@ -231,7 +285,13 @@ class Response:
 
 @dataclass(frozen=True)
 class Composed:
-    """All of these happened, each perhaps chosen after seeing the results of those before."""
+    """Several events, each perhaps chosen after the results of earlier ones.
+
+    Parameters
+    ----------
+    events
+        All events.
+    """
 
     events: tuple[Event, ...]
 
@@ -272,15 +332,26 @@ MOST_ROWS = 999  # of one person
 
 @dataclass(frozen=True)
 class Neighbors:
-    """Two data sets are neighbors if one unit differs.
+    """Neighboring relation: two data sets are neighbors if one unit differs.
 
-    relation "add/remove": one unit is in one of them only.  "replace": one unit has other values, so that
-    the number of units is public.  A claim under add/remove with (epsilon, delta) is one under replace
-    with at least twice the epsilon.  unit "data point": a row of one client.  "client": all its rows; that it
-    is a client is public, so "add/remove" says whether it adds rows or nothing, and is told as zero-out.
-    "person": all rows of a person, at most `rows` of all clients together, which every client sees to by
-    taking no more than its part of them.  "person at one client": at most `rows` of one client; who has
-    rows at several has the protection of those at each.
+    Parameters
+    ----------
+    relation
+        "add/remove": one data set lacks the unit.  "replace": the unit has other values, so the number of
+        units is public.  An (epsilon, delta) claim under add/remove is one under replace with at least twice
+        the epsilon.
+    unit
+        "data point": a row of one client.  "client": all rows of a client; that it takes part is public.
+        "person": all rows of a person, at most `rows` over all clients, which every client enforces for its
+        part.  "person at one client": at most `rows` at one client; a person with rows at several has the
+        protection of those at each.
+    rows
+        Most rows of one person, from 1 to 999; 1 for other units.
+
+    Raises
+    ------
+    InputError
+        For other words, or rows out of range.
     """
 
     relation: Relation = "add/remove"

@@ -16,7 +16,17 @@ EVERYBODY: PartyId = "everybody"
 
 @dataclass(frozen=True)
 class Entry:
-    """An event, what was released in words, and who saw it: names of parties, or EVERYBODY among them."""
+    """One event of a ledger, and who saw it.
+
+    Parameters
+    ----------
+    event
+        What was released, for the accountant.
+    what
+        The release in words.
+    seen_by
+        Names of parties; EVERYBODY among them for a public release.
+    """
 
     event: Event
     what: str
@@ -25,7 +35,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Entries under one neighboring relation, append-only: `record` returns a longer ledger."""
+    """Append-only list of releases under one neighboring relation: `record` returns a longer ledger.
+
+    Parameters
+    ----------
+    neighbors
+        The neighboring relation of all entries.
+    entries
+        Releases so far.
+    """
 
     neighbors: Neighbors = field(default_factory=Neighbors)
     entries: tuple[Entry, ...] = ()

@@ -36,7 +36,15 @@ LARGEST_ENTRY = 2**62
 
 
 class MechanismOutput(NamedTuple):
-    """Noisy integers, of the shape of the statistic, and what happened."""
+    """Noisy integers and the event of their release.
+
+    Parameters
+    ----------
+    values
+        Noisy integers in the shape of the statistic.
+    event
+        What was released, for a ledger.
+    """
 
     values: Array
     event: Event
@@ -54,10 +62,16 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True)
 class RoundedGaussianNoise:
-    """Adds round(N(0, sigma**2)) to every integer: exactly the cost of the continuous Gaussian mechanism.
+    """Mechanism that adds round(N(0, sigma**2)) to every integer, at the cost of the continuous Gaussian.
 
-    sensitivity: of the whole statistic in the L2 norm.  noise_multiplier: sigma / sensitivity, at least;
-    sigma is the next larger number that the sampler holds.  largest: a public bound on absolute entries.
+    Parameters
+    ----------
+    sensitivity
+        L2 sensitivity of the whole statistic.
+    noise_multiplier
+        Lower bound on sigma / sensitivity; sigma is the next larger number that the sampler holds.
+    largest
+        Public bound on absolute entries.
     """
 
     sensitivity: float
@@ -85,10 +99,19 @@ class RoundedGaussianNoise:
 
 @dataclass(frozen=True)
 class DiscreteLaplaceNoise:
-    """Adds discrete Laplace noise of scale sensitivity / epsilon: a pure guarantee.
+    """Mechanism that adds discrete Laplace noise of scale sensitivity / epsilon: a pure guarantee.
 
-    sensitivity: of the whole statistic in the L1 norm, a whole number.  one_entry: neighbors differ in one
-    entry only, as histograms do to which one point is added; composes better.
+    Parameters
+    ----------
+    sensitivity
+        L1 sensitivity of the whole statistic, a whole number.
+    epsilon
+        Cost of one release.
+    one_entry
+        Whether neighbors differ in one entry only, as histograms do to which one point is added; this
+        composes better.
+    largest
+        Public bound on absolute entries.
     """
 
     sensitivity: int
@@ -155,15 +178,23 @@ LEAST_RESPONSE, MOST_RESPONSE = 1e-3, 25.0
 
 @dataclass(frozen=True)
 class RandomizedResponse:
-    """Labels for everybody: each row's own with `exp(epsilon)` times the probability of any other.
+    """Labels for everybody: each row's own label with exp(epsilon) times the probability of any other.
 
-    No release of labels that is epsilon-DP where a row is replaced is right more often: mean P[right] over
-    clusters is at most 1 / (1 + (k - 1) exp(-epsilon)), as P[y | x] >= exp(-epsilon) P[y | y] for all y.
-    Weights are integers, rounded in favor of privacy, and draws from them exact.
+    Parameters
+    ----------
+    epsilon
+        Budget of all labels, from 0.001 to 25.
+    slots
+        Public number of labels that each client releases, at least its number of rows.  It hides whether a
+        row is at its place (`Neighbors("add/remove")`): an empty place releases a uniform label.  None
+        releases one label per row, for `Neighbors("replace")`.
 
-    slots: how many labels every client releases, a public number that no client has more rows than; then it
-    is hidden whether a row is at its place (`Neighbors("add/remove")`): places without one say any label, and
+    Notes
+    -----
+    No epsilon-DP release of labels where a row is replaced is right more often: mean P[right] over clusters
+    is at most 1 / (1 + (k - 1) exp(-epsilon)), as P[y | x] >= exp(-epsilon) P[y | y] for all y.  With slots
     P[right] is min(exp(epsilon) / k, 1 - (k - 1) exp(-epsilon) / k), the most that this relation allows.
+    Weights are integers, rounded in favor of privacy, and draws from them are exact.
     """
 
     epsilon: float

@@ -1,10 +1,13 @@
-"""Where time and traffic of a run went."""
+"""Where time and traffic of a run went, and what it cost in differential privacy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 from secfc.algorithm import Clustering
+from secfc.privacy.ledger import EVERYBODY, EXACT, Ledger
 from secfc.report import terminal
 from secfc.report.terminal import Grid
 from secfc.roles.exchange import SERVER, STRIDE
@@ -209,3 +212,40 @@ def traffic_table(traffic: Mapping[str, Mapping[str, tuple[int, int]]]) -> Grid:
         for kind, (count, size) in kinds.items()
     ]
     return Grid(("Direction", "Contents", "messages", "bytes"), rows, 2)
+
+
+# --------------------------------------------------------------------------------------------------
+# What it cost in differential privacy.
+
+
+def privacy_spent(ledger: Ledger, delta: float) -> list[str]:
+    """What each view costs in total, and what was released."""
+    lines = []
+    for view, epsilon in epsilon_totals(ledger, delta).items():
+        whose = f"the {view}" if view == SERVER else view
+        who = "everybody, from what all may see" if view == EVERYBODY else f"{whose}, from all it sees"
+        if math.isinf(epsilon):
+            lines.append(f"{who}: not private, epsilon is infinite")
+        else:
+            lines.append(f"{who}: epsilon = {epsilon:.4g} at delta = {delta:g}, {ledger.neighbors}")
+    if ledger == EXACT:  # who learned which results is said elsewhere: seldom everybody all
+        return lines
+    return lines + [f"released to {', '.join(sorted(e.seen_by))}: {e.what}" for e in ledger.entries]
+
+
+def epsilon_totals(ledger: Ledger, delta: float) -> dict[str, float]:
+    """The proved epsilon of every view."""
+    common = ledger.epsilon(delta, EVERYBODY)
+    # Where nothing is promised to anybody, no view has less.
+    views = (EVERYBODY,) if math.isinf(common) else ledger.views
+    return {view: ledger.epsilon(delta, view) for view in views}
+
+
+def privacy_as_json(ledger: Ledger, delta: float) -> dict[str, Any]:
+    """Totals for programs; an infinite epsilon is null."""
+    return {
+        "neighbors": str(ledger.neighbors),
+        "delta": delta,
+        "epsilon": {v: None if math.isinf(e) else e for v, e in epsilon_totals(ledger, delta).items()},
+        "released": [{"what": e.what, "seen_by": sorted(e.seen_by)} for e in ledger.entries],
+    }

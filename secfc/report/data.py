@@ -36,11 +36,10 @@ from secfc.kmeans.centers import FloatComparison
 from secfc.kmeans.elbow import CostCurve
 from secfc.metrics import labels_digest as labels_digest
 from secfc.privacy.audit import GaussianShift, max_detection_rate
-from secfc.privacy.ledger import EVERYBODY, EXACT, Ledger
+from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.report.clusters import Stability
 from secfc.report.costs import count_rounds, phase_seconds
 from secfc.report.leakage import ServerFinding
-from secfc.roles.exchange import SERVER
 from secfc.run_summary import RunSummary
 from secfc.scaling.algorithm import Scaled
 
@@ -244,39 +243,6 @@ def _final(result: Clustering) -> Array:
 # What a run costs in differential privacy, by view: in sentences and for programs.
 
 DELTA = 1e-6  # for runs that name none
-
-
-def privacy_spent(ledger: Ledger, delta: float) -> list[str]:
-    """What each view costs in total, and what was released."""
-    lines = []
-    for view, epsilon in epsilon_totals(ledger, delta).items():
-        whose = f"the {view}" if view == SERVER else view
-        who = "everybody, from what all may see" if view == EVERYBODY else f"{whose}, from all it sees"
-        if math.isinf(epsilon):
-            lines.append(f"{who}: not private, epsilon is infinite")
-        else:
-            lines.append(f"{who}: epsilon = {epsilon:.4g} at delta = {delta:g}, {ledger.neighbors}")
-    if ledger == EXACT:  # who learned which results is said elsewhere: seldom everybody all
-        return lines
-    return lines + [f"released to {', '.join(sorted(e.seen_by))}: {e.what}" for e in ledger.entries]
-
-
-def epsilon_totals(ledger: Ledger, delta: float) -> dict[str, float]:
-    """The proved epsilon of every view."""
-    common = ledger.epsilon(delta, EVERYBODY)
-    # Where nothing is promised to anybody, no view has less.
-    views = (EVERYBODY,) if math.isinf(common) else ledger.views
-    return {view: ledger.epsilon(delta, view) for view in views}
-
-
-def privacy_as_json(ledger: Ledger, delta: float) -> dict[str, Any]:
-    """Totals for programs; an infinite epsilon is null."""
-    return {
-        "neighbors": str(ledger.neighbors),
-        "delta": delta,
-        "epsilon": {v: None if math.isinf(e) else e for v, e in epsilon_totals(ledger, delta).items()},
-        "released": [{"what": e.what, "seen_by": sorted(e.seen_by)} for e in ledger.entries],
-    }
 
 
 # --------------------------------------------------------------------------------------------------
@@ -548,11 +514,33 @@ def make_report(
     evaluate: bool = False,
     profile: ClusterProfile | None = None,
 ) -> Report:
-    """The report of a run of this algorithm on this federation.
+    """Report of a run of this algorithm on this federation.
 
-    parameters: of the run, besides those of the algorithm: "seed", "sealed".  ids: the column that names
-    points.  evaluate: whether a differentially private run also reports what its budget has not paid for.
-    All else is as in `Report`, and may be left out.
+    Parameters
+    ----------
+    result
+        Result of the run.
+    federation
+        Data of the run.
+    algorithm
+        Algorithm of the run.
+    source
+        Where the data come from, in words.
+    parameters
+        Parameters of the run besides those of the algorithm: "seed", "sealed".
+    ids
+        Column that names points.
+    notes, asides, comparison, ordinary, resolution, finding, wall, origin
+        Fields of `Report`; each may be left out.
+    evaluate
+        Whether a differentially private run also reports what its budget has not paid for.
+    profile
+        What the clusters are, as in `Report`.
+
+    Returns
+    -------
+    Report
+        Figures and sentences of the run; no point and no ID.
     """
     account = account_of(algorithm, result, federation, ids)
     quantizer = getattr(result.plan, "quantizer", None)

@@ -11,7 +11,7 @@ import numpy as np
 
 from secfc.kmeans.bisecting import Dendrogram
 from secfc.kmeans.elbow import CostCurve
-from secfc.report import data
+from secfc.report.costs import privacy_as_json
 from secfc.report.data import Comparison, Report, library_versions
 from secfc.report.leakage import attacks_as_json
 
@@ -21,9 +21,17 @@ COUNTS = ("m", "points_held", "clients", "cluster_sizes", "labels_digest", "labe
 
 
 def as_json(found: Report) -> dict[str, Any]:
-    """The report as one object of plain values: strictly JSON, no NaN.
+    """Report as one object of plain values: strictly JSON, no NaN.
 
-    What no budget paid for stands in `evaluation` alone.
+    Parameters
+    ----------
+    found
+        The report.
+
+    Returns
+    -------
+    dict
+        What no privacy budget paid for is under "evaluation" alone.
     """
     plain: dict[str, Any] = strict_json(_paid(_whole(found), found) if found.noisy else _whole(found))
     return plain
@@ -90,7 +98,7 @@ def _privacy(found: Report) -> dict[str, Any]:
     """What was spent, on what, under how much noise, and how sure what was released is."""
     account = found.account
     return {
-        **data.privacy_as_json(found.ledger, found.delta),
+        **privacy_as_json(found.ledger, found.delta),
         "noise": [asdict(one) for one in account.noise],
         "assumed": dict(account.assumed),
         "labels": None if account.labels is None else asdict(account.labels),

@@ -26,8 +26,8 @@ from secfc.disclosure import (
     NoisySums,
     OwnLabels,
 )
-from secfc.report.costs import CONTENTS
-from secfc.report.data import Report, privacy_spent
+from secfc.report.costs import CONTENTS, privacy_spent
+from secfc.report.data import Report
 from secfc.report.deviations import COLUMNS, cells_of, kinds_of, rows_about, scale_kinds
 from secfc.report.leakage import attack_sentences
 from secfc.report.terminal import CAUTION, Grid, Items, Pairs, Section, Words, pluralize, size_of

@@ -12,8 +12,8 @@ from rich.console import Console
 from secfc.kmeans.centers import FloatComparison
 from secfc.report import terminal
 from secfc.report.clusters import profile_section
-from secfc.report.costs import time_table, traffic_table
-from secfc.report.data import Report, RowCounts, epsilon_totals, library_versions, privacy_spent
+from secfc.report.costs import epsilon_totals, privacy_spent, time_table, traffic_table
+from secfc.report.data import Report, RowCounts, library_versions
 from secfc.report.leakage import attack_sentences, outsider_baseline
 from secfc.report.terminal import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pairs, Part, Section, Words
 
@@ -23,7 +23,20 @@ WIDE, MOST = 12, 100  # columns and rows of tables
 
 
 def as_text(found: Report, width: int = 100) -> str:
-    """The whole report, in lines of at most so many letters."""
+    """The whole report as text for a terminal.
+
+    Parameters
+    ----------
+    found
+        The report.
+    width
+        Most letters in a line.
+
+    Returns
+    -------
+    str
+        Lines of at most `width` letters.
+    """
     out = io.StringIO()
     print_report(Console(file=out, width=width, markup=False, highlight=False, emoji=False), found)
     return out.getvalue()
@@ -170,7 +183,7 @@ def _risk(found: Report) -> list[str]:
 
 
 def _covered(found: Report) -> list[str]:
-    """Of noisy centers the risk follows from the budget."""
+    """Risk of noisy centers, which follows from the budget."""
     return _risk(found) if found.noisy else []
 
 

@@ -76,7 +76,8 @@ def scaling_word(way: Any) -> str:
 OUTSIDE = {"clip": "moved there", "refuse": "refused", "missing": "missing"}
 
 
-SCALE_UNSEEN = "of the scale of features nothing: clients open the sums"  # what the server learns of it
+# What the server learns of it.
+SCALE_UNSEEN = "nothing about feature scales: clients reconstruct the sums among themselves"
 
 
 @dataclass(frozen=True)
@@ -132,21 +133,21 @@ class AppliedScaling:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Algorithm on features that were brought to a common scale.
+    """Algorithm on features that are first brought to a common scale.
 
     Parameters
     ----------
     algorithm
-        The algorithm; the bound on its data is the scaling's limit, so it follows from no data.
+        The algorithm.  The scaling's limit is the bound on its data, so the bound follows from no data.
     scaling
         `Standardize()`, `Range()`, their words "standard" and "range", a public `Scaling`, or
-        `NoisyStandardize(ranges)` for a part of the algorithm's budget of differential privacy.
+        `NoisyStandardize(ranges)`, which a part of the algorithm's privacy budget pays for.
     told
-        Whether somebody who sees all data has told the user of outliers already, so that clients do not warn.
+        Whether somebody who sees all data has reported outliers already, so that clients do not warn.
 
     Notes
     -----
-    `Clustering.centers` are in data units, as far as they are known; costs are of scaled points.
+    `Clustering.centers` are in data units, as far as they are known; costs refer to scaled points.
     `Clustering.scaling` maps between the two.
 
     Examples
@@ -190,7 +191,7 @@ class Scaled:
 
     @property
     def bound(self) -> float:
-        """Of scaled points."""
+        """Bound on absolute values of scaled points."""
         return float(self.scaling.limit)
 
     def plan(self, public: PublicFacts) -> ScaledPlan:

@@ -30,7 +30,7 @@ SLICE = 1 << 10
 
 
 def feature_exponents(blocks: Iterable[Array], d: int, owner: str) -> Array:
-    """Of each feature the least e in [LEAST, MOST] with all |x| <= 2**e, missing values aside: (d,) int64.
+    """Least e in [LEAST, MOST] with all |x| <= 2**e of each feature, missing values aside: (d,) int64.
 
     Raises InputError for infinite values and those beyond 2**MOST.
     """
@@ -73,7 +73,7 @@ def to_integers(block: Array, exponent: Array, bits: int) -> Array:
 
 
 def integer_moments(blocks: Iterable[Array], exponent: Array, bits: int) -> Array:
-    """Of each feature the count, the sum and the sum of squares of its integers: (d, 3) Python integers."""
+    """Count, sum and sum of squares of each feature's integers: (d, 3) Python integers."""
     d, half = len(exponent), bits // 2 + 1
     total = np.zeros((d, 3), object)
     for block in blocks:

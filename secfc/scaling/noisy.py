@@ -60,31 +60,30 @@ CLEAR = 2.0
 
 @dataclass(frozen=True)
 class NoisyStandardize:
-    """Mean 0 and deviation 1, as `Standardize`, found by noisy sums that a part of the budget pays for.
+    """Scaling to mean 0 and deviation 1 from noisy sums, which a part of the privacy budget pays for.
 
     Parameters
     ----------
     ranges
-        (least, most) of each feature that everybody may know, in data units, as a sequence or by name; values
-        beyond count as the end of the range, and noise covers nothing else.  Narrow ones are better: noise is
-        a part of the range.
+        Public (least, most) of each feature, in data units, as a sequence or by name.  Values beyond count as
+        the end of the range.  The noise is a part of the range, so narrow ranges are better.
     share
-        Part of the algorithm's budget, in (0, 1), for the scale; the algorithm gets the rest, and both
-        together never cost more.
+        Part of the algorithm's budget for the scale, in (0, 1); the algorithm gets the rest, and both
+        together never cost more than the budget.
     limit
-        Deviations beyond which values are moved to the limit; public, and the bound of the run.
+        Number of deviations beyond which values are moved to the limit; public, and the bound of the run.
     missing
-        As in `Standardize`.
+        What happens to NaN, as in `Standardize`.
     keep
-        As in `Standardize`; what is kept needs no range, unless missing values are to be its mean.
+        Features that stay unscaled, as in `Standardize`; they need no range, unless their mean is imputed.
 
     Notes
     -----
-    The deviation of a feature that noise hides is taken for the least that it does not hide, at most half of
-    its range: so no feature is blown up by noise, and a constant one stays constant.
+    If noise hides the deviation of a feature, the smallest deviation that it does not hide is used, at most
+    half of the range: noise inflates no feature, and a constant feature stays constant.
 
-    Needs an algorithm with a budget, such as `SecFC(..., disclosure=NoiseInShares(...))`, and 3 clients.
-    Where the server holds points these give the scale, at no cost, as with `Standardize`.
+    `NoisyStandardize` needs an algorithm with a budget, such as `SecFC(..., disclosure=NoiseInShares(...))`,
+    and 3 clients.  Where the server holds points, they give the scale at no cost, as with `Standardize`.
 
     Examples
     --------

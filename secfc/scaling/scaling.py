@@ -35,22 +35,24 @@ class Scaling:
     Parameters
     ----------
     centers
-        Of each of the d features, in data units.
+        (d,) center of each feature, in data units.
     units
-        Of each of the d features, in data units; 0 leaves a feature out, as 0.
+        (d,) unit of each feature, in data units, at least 0; a unit of 0 sets the feature to 0 for all
+        points.
     limit
-        No scaled value exceeds it.
+        Largest absolute scaled value, above 0.
     outside
-        What would exceed it is moved to it ("clip"), refused ("refuse"), or taken for missing ("missing").
+        What happens to values beyond the limit: "clip" moves them to it, "refuse" refuses them, "missing"
+        treats them as missing.
     fill
-        What stands for missing values (NaN), in data units; None refuses them.  Features that others observe
-        alone are NaN.
+        (d,) values that replace missing ones (NaN), in data units, NaN for features that only others observe;
+        None refuses missing values.
     norm
         Whether each row is divided by its Euclidean norm first.
 
     Notes
     -----
-    As a value for `Scaled` it is public: everybody compares it, and nothing is summed.
+    As a value for `Scaled` a scaling is public: all parties compare it, and nothing is summed.
     """
 
     centers: tuple[float, ...]

@@ -33,24 +33,24 @@ COUNTS = (
 
 @dataclass(frozen=True)
 class Standardize:
-    """Mean 0 and deviation 1 for every feature (of the population, as scikit-learn's StandardScaler).
+    """Scaling of every feature to mean 0 and standard deviation 1 (of the population, as in scikit-learn).
 
     Parameters
     ----------
     limit
-        Deviations beyond which a value is outside; public, and the bound of the run.
+        Number of deviations beyond which a value is outside, above 0; public, and the bound of the run.
     outside
-        What is outside is moved to the limit ("clip"), refused ("refuse"), or missing ("missing"): taken for
-        the common center as missing values are, which needs missing="mean".
+        What happens to values outside: "clip" moves them to the limit; "refuse" refuses them; "missing"
+        imputes the common center, which needs missing="mean".
     missing
-        "mean" takes NaN for the mean (by quartiles: the median), "refuse" does not.
+        "mean" imputes NaN by the mean (by quartiles: the median); "refuse" refuses NaN.
     keep
-        Features that stay as they are, by name or number, such as bits of categories; within the limit they
-        must lie too.
+        Features that stay unscaled, by name or number, such as bits of categories; they must lie within the
+        limit.
     by
-        "deviation", or "quartiles": median 0, and as deviation that of a normal law with this interquartile
-        range, which outliers do not move.  Where the quartiles are equal, the range of the middle nine tenths
-        stands for theirs; where that is 0 too, the feature is left out.
+        "deviation"; or "quartiles": median 0, and the deviation of a normal law with this interquartile
+        range, which outliers do not move.  If the quartiles are equal, the range of the middle nine tenths is
+        used; if that is 0 too, the feature is left out.
 
     Examples
     --------
@@ -132,17 +132,17 @@ def is_robust(way: Any) -> bool:
 
 @dataclass(frozen=True)
 class Range:
-    """Every feature between -1 and 1: by public ranges, or by the least power of two that no value exceeds.
+    """Scaling of every feature to [-1, 1]: by public ranges, or by the least power of two above all values.
 
     Parameters
     ----------
     ranges
-        (least, most) of each feature, in data units, as a sequence or by name.  None: the powers of two are
-        found, and clients learn them.
+        (least, most) of each feature, in data units, as a sequence or by name.  None finds the powers of two,
+        which clients learn.
     outside
-        As in `Standardize`, where what is out of a range lies beyond 1.
+        What happens to values beyond 1, as in `Standardize`.
     missing
-        As in `Standardize`.
+        What happens to NaN, as in `Standardize`.
     """
 
     ranges: Any = None
@@ -192,11 +192,13 @@ class Range:
 
 @dataclass(frozen=True)
 class UnitNorm:
-    """Every row divided by its Euclidean norm, at its owner: its direction counts, not its length.
+    """Scaling of every row by its Euclidean norm, at its owner: its direction counts, not its length.
 
-    Nothing is opened.  Labels are those of plaintext Lloyd on the rows that result, as whole numbers: the
-    nearest center is a mean of such rows, not brought to norm 1 as spherical k-means has it.  Rows of zeros
-    are refused, as are missing values.
+    Notes
+    -----
+    Nothing is opened.  Labels equal those of plaintext Lloyd on the scaled and quantized rows.  The nearest
+    center is a mean of such rows, not scaled to norm 1 as in spherical k-means.  Rows of zeros are refused,
+    as are missing values.
 
     Examples
     --------

@@ -37,7 +37,7 @@ class Candidates(Protocol):
         ...
 
     def count_points(self, m: int) -> int:
-        """Of how many of m points distances compete."""
+        """Number of points, of m, whose distances compete."""
         ...
 
     def labels_by_sizes(self, m: int) -> Array | None:

@@ -465,7 +465,7 @@ class ComparisonSession:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of distances: how many of a point compete, points."""
+        """Shape of distances: how many of a point compete, and points."""
         return self.rivals.rows, self.m
 
     @cached_property

@@ -43,17 +43,17 @@ class Distances(ExactPolicy):
     Parameters
     ----------
     blind
-        Whether replies are masked so that their weighted sum, the distance, is all that the server gets of
-        them.  Unblinded replies fix the whole polynomial: the distance of every segment of the features, and
-        values at the noise points.
+        Whether replies are masked so that the server learns only their weighted sum, the distance.  Unmasked
+        replies determine the whole polynomial: the distance of every segment of the features, and values at
+        the noise points.
     colluding
-        Clients that may join the server and still get no more than distances out of the replies of the
-        others.  Each two more cost every responder two more streams of masks, or each one more dealing.
+        Clients that may collude with the server and still learn no more than distances from the replies of
+        others.  Every two more cost each responder two more streams of masks, or each one more dealing.
     dealt
-        Whether blinding is by polynomials that colluding + 1 clients deal anew in every question
-        (`secfc.disclosure.decoded.polynomials`), so that any threshold of replies will do: for runs in which
-        clients often fall silent.  Else it is by zero-sum masks of a fixed set of threshold(2) responders,
-        and others are asked with fresh masks if one stays silent.
+        Whether masks are polynomials that colluding + 1 clients deal anew in every query
+        (`secfc.disclosure.decoded.polynomials`), so that any threshold of replies suffices: for runs in which
+        clients often drop out.  Otherwise masks sum to zero over a fixed set of threshold(2) responders, and
+        if one drops out, others are asked with fresh masks.
 
     Warnings
     --------
@@ -62,12 +62,12 @@ class Distances(ExactPolicy):
 
     Notes
     -----
-    Replies that are bare or under zero-sum masks are checked before use
-    (`secfc.disclosure.decoded.replies`): up to t clients that lie end the run, and are not named.
+    Replies without masks, or with masks that sum to zero, are checked before use
+    (`secfc.disclosure.decoded.replies`): up to t cheating clients end the run, and are not named.
 
-    With cheaters planned for, replies and dealings are checked, and what does not lie on a polynomial is
-    traced to its client (`secfc.coded.quorum`).  That takes unblinded replies or dealt ones, so blinding is
-    then always dealt.
+    With cheaters planned for (`Threshold(max_cheaters=)`), replies and dealings are checked, and values off
+    the polynomial are traced to their client (`secfc.coded.quorum`).  That needs unmasked or dealt replies,
+    so masks are then always dealt.
     """
 
     blind: bool = True

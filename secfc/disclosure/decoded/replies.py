@@ -182,7 +182,7 @@ class DistanceVerification:
         return self.basis.add(scaled[:, :1], scaled[:, 1:])
 
     def bounds(self, labels: Array) -> tuple[Array, Array]:
-        """Of honest rows the largest distances, and which of them bound a row's: as `decode_residues` takes
+        """Largest distances of honest rows, and which of them bound each row's, as `decode_residues` takes
         them."""
         most = np.array([self.asked.plan.honest_range(s) for s in self.sizes.tolist()], object)
         if self.halves:

@@ -88,32 +88,33 @@ KINDS = {
 
 @dataclass(frozen=True)
 class NoiseInShares:
-    """Policy by which every client deals shares of its own noise, so that the server decodes noisy distances.
+    """Policy by which every client adds noise to its shares, so that the server decodes noisy distances.
 
     Parameters
     ----------
     budget
-        For everything that anybody sees, also the server together with t clients: noise of the other n - t -
-        absent clients alone suffices.
+        Privacy budget for everything that anybody sees, also the server together with t clients: the noise of
+        the other n - t - absent clients alone suffices.
     radius
-        Length that no point exceeds, in data units; longer ones are shortened before they are shared.
+        Maximum norm of a point, in data units; longer points are shortened before they are shared.
     neighbors
-        Replace one data point, or one client.
+        Neighboring data sets: replace one data point, or one client.
     center_share
-        Part of the budget, in (0, 1), for centers if they are opened.  At least as many clients must then
-        consent as noise needs, and all who consent must be there.
+        Part of the budget, in (0, 1), for opening centers.  As many clients as the noise needs must consent,
+        and all that consent must be present.
     absent
         Clients that may vanish after they shared.
     repeats
-        Ignored, with a DeprecationWarning: questions put anew cost nothing.
+        Ignored, with a DeprecationWarning: repeated queries cost nothing.
 
     Notes
     -----
-    A question that is put anew, where replies are lost, carries the noise that it had and is no release of
-    its own.  Clients stop at the paid count of others with BudgetSpent.
+    A query that is repeated because replies were lost carries unchanged noise, and is no further release.
+    Clients stop at the paid number of other queries with BudgetSpent.
 
     Noise is discrete Gaussian; the sum of several costs what continuous noise of a few steps less costs
-    (`DistributedDiscreteGaussian`).  Every client sends every other k m residues a lane with every question.
+    (`DistributedDiscreteGaussian`).  With every query each client sends each other client k m residues per
+    RNS channel.
     """
 
     capabilities: ClassVar[PolicyCapabilities] = PolicyCapabilities("noisy distances", exact=False)
@@ -401,7 +402,7 @@ class NoiseDealer:
         return CodedDistances(basis.add(values, measured.distances(basis.lanes)))
 
     def seed(self, question: bytes, dealers: frozenset[PartyId]) -> bytes:
-        """Of my noise on a question: the one it had, while enough of those who dealt then still do."""
+        """Noise of this client on a question: unchanged, while enough of those who dealt then still do."""
         seed, common, number = self.kept.get(question, (b"", frozenset[PartyId](), 0))
         common &= dealers
         if len(common) < self.noise.honest + self.plan.code.t:

@@ -95,31 +95,32 @@ KINDS = {
 
 @dataclass(frozen=True)
 class NoisySums(ExactPolicy):
-    """Policy by which nothing is opened but noisy sums of rows by cluster, and the centers that follow.
+    """Policy by which only noisy sums of rows by cluster are opened, and the centers that follow.
 
     Parameters
     ----------
     budget
-        For everything that anybody sees, also the server together with t clients outside the committee.
-        Which rows have holders whose data differ is opened beside it, and ends a run.
+        Privacy budget for everything that anybody sees, also the server together with t clients outside the
+        committee.  Which rows have holders with different data is opened outside the budget, and ends a run.
     radius
-        Length that no row exceeds, in data units; longer ones are shortened before they are shared.
+        Maximum norm of a row, in data units; longer rows are shortened before they are shared.
     steps
-        How often sums are opened, from 1 on; all are paid for.  From 3 on the first two find a start among
-        the server's points.  Without these the first finds the mean of all rows, about which others start.
+        Number of times that sums are opened, from 1 on; the budget pays for all.  From 3 on the first two
+        find a start among the server's points.  Without server's points the first finds the mean of all rows,
+        around which other centers start.
     dealer
-        Who deals masks and tables, as under `OwnLabels`: the server or a client; None for nobody, which takes
-        ell = 1 and t at most 3.
+        Trusted dealer, as in `OwnLabels`: the server or a client; None for nobody, which needs ell = 1 and t
+        at most 3.
     neighbors
-        Replace the row of one person, who may have it at several clients.
+        Neighboring data sets: replace the row of one person, who may have it at several clients.
     absent
-        Clients that may vanish after they shared: noise of the others suffices.
+        Clients that may vanish after they shared; the noise of the others suffices.
 
     Notes
     -----
-    Each client has labels of its own rows, which follow from these and from the centers.  Of labels, sizes
-    and costs nothing is opened.  Where whole rows lie at one client each, `FedDPKMeans(noise=SharedNoise())`
-    releases the same, at far less work.
+    Each client computes labels of its own rows from the rows and the opened centers.  No labels, sizes or
+    costs are opened.  Where each row lies at one client alone, `FedDPKMeans(noise=SharedNoise())` releases
+    noisy sums of the same kind at far less work.
     """
 
     start: ClassVar[Start] = RandomLabels()

@@ -598,7 +598,7 @@ def test_what_compared_halves_open():
     assert merged.k - 1 <= len(merged.detail) < merged.k * (merged.k - 1) // 2
     counts = {body.values.shape[1] for body in sent if body.kind == "CodedGains"}
     assert counts == {*levels, len(merged.detail)}
-    assert "what every split that the start tried takes off the cost of its cluster" in result.learned
+    assert "the reduction in cost of each split that the start tried" in result.learned
     assert "how far the means of neighboring clusters were apart before the start merged some" in (
         result.learned
     )

@@ -483,7 +483,7 @@ def test_a_run_file_is_planned_by_its_own_words(tmp_path):
     file.write_text(
         replace(run, options={"t": 1, "disclosure": "distances"}, preparing={"standardize": True}).toml()
     )
-    assert "of the scale of features nothing" in invoked(str(file), "-m", "90", "--verbose")
+    assert "nothing about feature scales" in invoked(str(file), "-m", "90", "--verbose")
     file.write_text(run.toml())
     assert "said by the run file" in invoked(str(file), "-k", "3", code=2)
     assert "losses=0 (not 1)" in invoked(str(file), "--losses", "1", code=2)

@@ -187,7 +187,7 @@ def test_the_server_hears_nothing_of_the_sums():
         "CodedSum",
         "OpenedSumsDigest",
     }
-    assert any(text.startswith("of the scale of features nothing") for text in result.learned)
+    assert any(text.startswith("nothing about feature scales") for text in result.learned)
 
 
 # --- rules --------------------------------------------------------------------------------------------

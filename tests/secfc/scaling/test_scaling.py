@@ -210,7 +210,7 @@ def test_golden_messages_of_finding_a_scale():
     assert to_server == {"Hello": 5, "Contributors": 10}
     assert from_server == {"Hello": 5, "Contributors": 10}
     assert between == {"Hello": 20, "SumShares": 40, "SumDigest": 40, "CodedSum": 40, "OpenedSumsDigest": 20}
-    assert result.learned[-1].startswith("of the scale of features nothing")
+    assert result.learned[-1].startswith("nothing about feature scales")
 
 
 def test_clients_learn_sums_and_the_ledger_says_so():
