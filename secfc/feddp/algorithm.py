@@ -223,6 +223,7 @@ FEATURES_FOR_VOTES, FEATURES_A_CLUSTER = 24, 2
 LINES, MEAN = 0.05, 0.08
 # Integer steps within the radius where rows are clipped.
 STEPS = MAX_REACH // 2
+Shares = tuple[float, ...]  # of a budget
 
 
 def default_noise(variant: Variant) -> NoisePlacement:
@@ -371,9 +372,9 @@ class FedDPKMeans:
             )
         if (why := delta_warning(self.delta)) is not None:
             raise InputError(why)
-        budget = Budget(self.epsilon, self.delta)
-        draft = self._sums(public, 1)
-        noises = self._noises(budget, initial, steps, HonestCounts.of(draft))
+        budget, draft = Budget(self.epsilon, self.delta), self._sums(public, 1)
+        asked = choice_shares(self.variant, self.neighbors.unit, steps, min(largest_k(k), public.d))
+        noises = self._noises(budget, initial, steps, asked, draft)
         scale = scale_for(radius.value, STEPS)
         common: dict[str, Any] = {
             "k": k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
@@ -526,7 +527,7 @@ class FedDPKMeans:
         # In a far larger radius points lie within one step of the middle, which is no fault.
         return min(radius.steps(scale), max(math.floor(scale * found.value), LEAST_REACH))
 
-    def _weights(self, budget: Budget, initial: bool, steps: int) -> tuple[float, ...]:
+    def _weights(self, budget: Budget, initial: bool, steps: int, choices: Shares) -> Shares:
         """What each sum counts for in the budget, in the order of sums.  Raises InputError."""
         unit, joint = self.neighbors.level, self.variant.joint
         usual = OUR_WEIGHTS[unit] if joint else PAPER_SHARES[unit]
@@ -537,31 +538,30 @@ class FedDPKMeans:
         if joint and initial and steps and not self.shares:
             *before, last = [w for least, w in OUR_WEIGHTS_BEFORE_LLOYD[unit] if budget.epsilon >= least][-1]
             wanted = (*before, *((last / steps,) * steps))
-        choices = choice_shares(self.variant, unit, steps) if initial else ()
         whole = math.fsum(wanted) / (1 - math.fsum(choices))
         return (*wanted[:2], *(share * whole for share in choices), *wanted[2:])
 
-    def _noises(self, budget: Budget, initial: bool, steps: int, honest: HonestCounts) -> StepNoises:
+    def _noises(self, budget: Budget, initial: bool, steps: int, asked: Shares, sums: SumPlan) -> StepNoises:
         """The noise of every step, so that all of them meet the budget together."""
-        wanted, joint = self._weights(budget, initial, steps), self.variant.joint
+        wanted = self._weights(budget, initial, steps, asked if initial else ())
+        joint = self.variant.joint
         found: tuple[Noise, ...]
         if self.variant.gaussian:
             # Shares of epsilons are about shares of inverse noise multipliers, whose squares add up.
             weights = wanted if joint or self.shares else tuple(share**2 for share in wanted)
-            found = self.noise.calibrate_noise(budget, weights, honest)
+            found = self.noise.calibrate_noise(budget, weights, HonestCounts.of(sums))
         else:
             one_entry = self.neighbors == Neighbors()
             count = Laplace(1.0, one_entry, UNIT)
             kinds = ((None, count, None, count) if initial else ()) + (None, count) * steps
             found = proportional_noise(budget, wanted, kinds)
-        choices = len(choice_shares(self.variant, self.neighbors.unit, steps))
-        each = found[2 + choices if initial else 0 :]
+        each = found[2 + len(asked) if initial else 0 :]
         groups: tuple[tuple[Noise, Noise | None], ...] = tuple((one, None) for one in each)
         if not joint:
             groups = tuple(zip(each[::2], each[1::2], strict=True))
         if not initial:
             return StepNoises(None, None, None, None, None, groups)
-        choice, splits = found[2] if choices else None, found[3 : 2 + choices]
+        choice, splits = found[2] if asked else None, found[3 : 2 + len(asked)]
         return StepNoises(found[0], found[1], choice, *groups[0], groups[1:], splits=splits)
 
     def client(self, plan: FedDPPlan, party: Party, *, coins: Coins) -> Role[Any]:
@@ -688,7 +688,7 @@ def _labels_summary(plan: FedDPPlan, found: ReleasedLabels | None) -> LabelsSumm
     )
 
 
-def _split(start: Votes | Cones, steps: int) -> tuple[tuple[float, ...], ...]:
+def _split(start: Votes | Cones, steps: int) -> tuple[Shares, ...]:
     """Shares of the budget of every histogram along a line, of every other, and of every step."""
     whole = 1.0 if isinstance(start, Cones) else start.share or SHARE
     lines = (LINES * whole / start.lines,) * start.lines if start.lines else ()

@@ -157,11 +157,14 @@ PLACES = 30
 SHELLS_ABOUT = 22
 
 
-def choice_shares(variant: Variant, unit: str, steps: int) -> tuple[float, ...]:
-    """What part of the budget each choice has: of the start, then of splits, where rows are protected."""
+def choice_shares(variant: Variant, unit: str, steps: int, least: int) -> tuple[float, ...]:
+    """What part of the budget each choice has: of the start, then of splits, where rows are protected.
+
+    least: of the numbers of clusters and of features, of both of which a split takes two.
+    """
     if not variant.chosen:
         return ()
-    return CHOICE, *(() if unit == "client" else (SPLIT,) * (steps - 1))
+    return CHOICE, *(() if unit == "client" or least < 2 else (SPLIT,) * (steps - 1))
 
 
 @dataclass(frozen=True)

@@ -546,6 +546,15 @@ def test_a_step_of_lloyd_is_taken_and_the_start_has_more_of_a_small_budget(data)
     ):
         found = [start(neighbors, epsilon) for epsilon in epsilons]
         np.testing.assert_allclose(found, rest * np.array(shares), rtol=1e-6)
+    # One cluster is not split, nor are several of one feature: nothing is set aside for it.
+    narrow = Federation.from_arrays([np.ones((9, 1))] * 5, server_points=np.arange(9.0)[:, None])
+    for way, given, many in (
+        (algorithm(), data, 2), (algorithm(k=1), data, 0), (algorithm(k=2), narrow, 0),
+    ):  # fmt: skip
+        noises = way.plan(PublicFacts.of(given)).noises
+        assert len(noises.splits) == many
+        squares = [one.multiplier**-2 for one in (noises.choice, noises.lloyd[0][0])]
+        assert squares[1] / squares[0] == pytest.approx(0.83 / 3 * (0.98 - 0.01 * many) / 0.02)
     assert steps(algorithm(variant=PAPER, epsilon=2.0)) == 0
     assert steps(algorithm(start=ServerLloyds(), epsilon=0.1)) == 1
 

@@ -16,7 +16,7 @@ from secfc import NoiseInShares, NoisyStandardize, SecFC
 from secfc.algorithm import PublicFacts
 from secfc.data.party import RowsWithGaps
 from secfc.errors import Caution, InputError, PrivacyError
-from secfc.privacy import Bound, Budget, Neighbors, gaussian_multiplier
+from secfc.privacy import Bound, Budget, Neighbors, gaussian_multiplier, many_gaussian_runs
 from secfc.roles.exchange import SERVER
 from secfc.scaling import noisy
 from secfc.scaling.algorithm import Scaled
@@ -134,6 +134,28 @@ def test_means_deviate_by_what_was_claimed():
     assert noise.honest == 5 - 1 - 2
     assert math.sqrt(noise.honest) * float(noise.each.value) >= noise.multiplier * noise.sensitivity
     assert noise.event.each * math.sqrt(noise.honest) == pytest.approx(noise.multiplier)
+
+
+def test_an_audit_of_sums_confirms_the_claim_and_catches_half_the_noise():
+    """A row at one end of all ranges or at the other, under the noise that the honest alone add."""
+    way, runs = NoisyStandardize(RANGES), 8000
+    public = dataclasses.replace(PublicFacts.of(hold_points(60), way.limit), seed=0)
+    declared = Scaled(algorithm(20.0), way).plan(public).noise
+    there = np.ones((1, 4), bool)
+    ends = [noisy.client_statistics([(end * there, there)], 2, 4) for end in (-1.0, 1.0)]
+    gap = (ends[1] - ends[0])[1:]
+    for less, caught in ((1, False), (2, True)):
+        # Of all runs at once: each has its own numbers.
+        noise = dataclasses.replace(declared, multiplier=declared.multiplier / less, features=4 * runs)
+        scores = []
+        for side, end in enumerate(ends):
+            total = np.concatenate([end[:1], np.tile(end[1:], runs)])
+            for client in range(declared.honest):
+                total = noisy.add_noise_part(total, noise, SeededCoins(side, f"audit {client}"))
+            scores.append(total[1:].reshape(runs, -1) @ gap)
+        middle = float((ends[0] + ends[1])[1:] @ gap) / 2
+        found = many_gaussian_runs(scores[1], scores[0], threshold=middle, alarm=1e-6)
+        assert found.refutes(declared.event) == caught
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
