@@ -437,7 +437,8 @@ def choose_start(
     splits = () if plan.by_client else books.find_splits(centers)
     starts = np.stack([project_into_ball(each, plan.radius.value) for each in (centers, *splits, fallback)])
     first, last = (nearest_squares(plan.points, start) for start in (starts[0], starts[-1]))
-    typical = float(np.quantile(np.abs(last - first), plan.variant.quantile)) * plan.scale**2
+    share = plan.variant.quantile if plan.by_client else clipped_least(plan, len(starts), total)
+    typical = float(np.quantile(np.abs(last - first), share)) * plan.scale**2
     cap = int(np.clip(typical, LEAST_REACH, 4 * plan.reach**2))
     bounds = client_bounds(
         plan, (plan.noises.choice,), lambda one: one.sum_advantages(starts, cap), alone.weights, books.seed()
@@ -449,6 +450,16 @@ def choose_start(
         return proxies, centers
     books.blur = np.zeros(0)  # of other groups
     return (proxies, starts[best]) if gains[best] > 0 else (alone, fallback)
+
+
+def clipped_least(plan: FedDPPlan, starts: int, rows: float) -> float:
+    """The share of so many rows whose numbers a choice among starts had better not clip.
+
+    Noise on a sum of numbers within [-cap, cap] is as large as z rows that say cap, z its multiplier.  What
+    clipping takes off, at most, and noise are least together where as many rows say more than cap.
+    """
+    (one,) = plan.choice_parts(starts, 1, ())
+    return 1 - min(one.deviation / max(rows, 1.0), 0.5)
 
 
 def choose_split(plan: FedDPPlan, books: Aggregator, centers: Array, number: int) -> Role[Array]:
@@ -465,10 +476,10 @@ def choose_split(plan: FedDPPlan, books: Aggregator, centers: Array, number: int
     apart = max(float(nearest_squares(each, starts[-1]).max()) for each in starts)
     cap = int(np.clip(apart * plan.scale**2, LEAST_REACH, 4 * plan.reach**2))
     (part,) = plan.choice_parts(len(starts), cap, (), number)
-    (gains,) = yield from books.sum(Choose(starts, cap, ()), [part], (1.0,))
-    best = int(gains.argmax())
+    (gains,) = yield from books.sum(Choose(starts, cap, ()), [part], (plan.scale**2,))
+    best, noise = int(gains.argmax()), part.deviation / plan.scale**2
     # The largest of so many numbers that are noise alone is about sqrt(2 log) deviations, rarely one more.
-    if gains[best] <= part.deviation * (1 + math.sqrt(2 * math.log(len(starts)))):
+    if gains[best] <= noise * (1 + math.sqrt(2 * math.log(len(starts)))):
         return centers
     books.blur = np.zeros(0)
     return np.asarray(starts[best])
@@ -485,7 +496,7 @@ def weigh_clusters(plan: FedDPPlan, books: Aggregator, centers: Array) -> Role[A
     typical = weighted_quantile(apart, seen, TYPICAL) if seen.any() else plan.reach**2
     cap = int(np.clip(typical, LEAST_REACH, 4 * plan.reach**2))
     (part,) = plan.choice_parts(STARTS, cap, ())
-    (gains,) = yield from books.sum(Choose(starts, cap, ()), [part], (1.0,))
+    (gains,) = yield from books.sum(Choose(starts, cap, ()), [part], (plan.scale**2,))
     if gains[0] > 0:
         return centers
     books.blur = np.full(k, blur)

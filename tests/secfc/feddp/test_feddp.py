@@ -583,6 +583,25 @@ def test_the_choice_is_asked_after_sums_and_finds_clusters_that_the_server_has_n
     assert ours - best < 0.3 * (rival - best)
 
 
+def test_few_rows_far_from_all_centers_decide_the_choice_of_the_start(monkeypatch):
+    """FedDP-Init cuts a large cluster in two and leaves out a small one, which the server has points of."""
+    rng = np.random.default_rng(6)
+    means, label = np.array([[0.0, 0.0], [6.0, 0.0], [30.0, 0.0]]), rng.choice(3, 3100, p=(0.67, 0.3, 0.03))
+    points = means[label] + rng.normal(size=(3100, 2))
+    data = Federation.from_arrays(np.array_split(points[100:], 5), server_points=points[:100])
+    plain = aggregator.Aggregator.centers
+
+    def poor(books, number, *given):
+        found = yield from plain(books, number, *given)
+        return found if number else np.array([[-0.7, 0.0], [0.7, 0.0], [6.0, 0.0]]) - books.plan.origin
+
+    monkeypatch.setattr(aggregator.Aggregator, "centers", poor)
+    assert cost_of(run_noisy(algorithm(steps=1), data).centers, points) < 3
+    # Control: clipped at what nine rows in ten say, most rows are for the cut.
+    monkeypatch.setattr(aggregator, "clipped_least", lambda *given: 0.9)
+    assert cost_of(run_noisy(algorithm(steps=1), data).centers, points) > 10
+
+
 def test_where_centers_move_by_noise_alone_a_question_is_asked_again_and_answers_are_joined():
     rng = np.random.default_rng(0)
     means = np.eye(6) * 8
@@ -815,6 +834,8 @@ def test_before_later_steps_clients_are_asked_for_another_split_where_noisy_mome
     def play():
         result = run_noisy(algorithm(k=8, epsilon=16.0), data)
         asked = [one.what for one in result.ledger.entries if SERVER not in one.seen_by]
+        choices = [one.noise for one in result.details.server.released if one.what.startswith("choice")]
+        assert max(choices) < 300 * min(choices)  # all of them in data units squared, not in steps
         spent = result.ledger.epsilon(DELTA)
         assert spent <= 16.0 * (1 + 1e-9)
         return cost_of(result.centers, points) - cost_of(means, points), "choice of a split" in asked
