@@ -236,7 +236,6 @@ class DaskRows(PartedRows):
     client: Any = None
 
     def __init__(self, collection: Any, columns: Sequence[str] | None = None) -> None:
-        require_library("rows in Dask", "dask")
         if hasattr(collection, "rechunk") and collection.ndim == 2:
             collection = collection.rechunk({1: -1})  # whole rows
         parts: Any = collection.to_delayed() if hasattr(collection, "to_delayed") else collection
@@ -245,6 +244,7 @@ class DaskRows(PartedRows):
                 f"rows in Dask are {kind_name(collection)}: pass a dask.dataframe, a dask.array (m, d), or a "
                 "list of dask.delayed tables."
             )
+        require_library("rows in Dask", "dask")
         found = list(parts.ravel() if hasattr(collection, "rechunk") else parts)
         if not found:
             raise InputError("rows in Dask have no parts: at least one is needed. Give a table of some rows.")

@@ -72,7 +72,7 @@ def test_repr_shows_name_and_shape_but_no_content() -> None:
     [
         (np.arange(3.0), r"client 'a' has points of shape \(3,\): two axes .*reshape\(-1, 1\)"),
         (np.zeros((2, 2, 2)), r"shape \(2, 2, 2\): two axes .*Flatten"),
-        (np.float64(3), r"shape \(\): two axes"),
+        (np.float64(3), r"client 'a' has no table of points: pass an array"),
         (np.zeros((0, 2)), r"client 'a' has no points: at least one is needed"),
         (np.zeros((2, 0)), r"without features: at least one"),
         (np.zeros((2, 2), dtype=bool), r"dtype bool: integers or floats .*astype"),
