@@ -185,6 +185,7 @@ def write_page(rows: list[Row], *, quick: bool = False) -> str:
         ),
         ahead=tell_leads(rows),
         machines="; ".join(f"{letter} is {name}" for name, letter in machines.items()) or "nothing was run",
+        whole=f" {tell_minutes(rows)}." if rows and all("seconds" in row for row in rows) else "",
     )  # fmt: skip
     return re.sub(r" +$", "", head + "\n".join(parts), flags=re.MULTILINE).rstrip() + "\n"
 
@@ -230,7 +231,7 @@ clustering under adversarial attacks* (Gupta, Maheshwari). Of figures without nu
 |---|---|
 {counts}
 
-Machines: {machines}. Other work shared them, so times are upper bounds.
+Machines: {machines}. Other work shared them, so times are upper bounds.{whole}
 
 Said openly:
 

@@ -22,7 +22,7 @@ def write_page(folder, *arguments):
 
 
 def test_the_page_is_what_its_rows_say():
-    """If this fails: python -m benchmarks.papers --only nothing-new, which writes the page anew."""
+    """If this fails: python -m benchmarks.papers --only feddp-table-1, which writes the whole page."""
     rows = read_rows(DOCS / "papers.jsonl")
     page = papers.write_page(rows)
     assert (DOCS / "papers.md").read_text() == page
