@@ -33,9 +33,15 @@ def in_turns(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 
 
 def covering(*axes: Iterable[Any]) -> list[Any]:
-    """All combinations of values that `pytest.mark.parametrize` varies: by day as few as hold each value."""
+    """All combinations of values that `pytest.mark.parametrize` varies: by day as few as hold each value.
+
+    Of axes of one length each goes on by one more than the last where it begins again, or two would be one.
+    """
     listed = [list(axis) for axis in axes]
-    day = {tuple(i % len(axis) for axis in listed) for i in range(max(map(len, listed)))}
+    alike = [(len(axis), sum(len(one) == len(axis) for one in listed[:at])) for at, axis in enumerate(listed)]
+    day = {
+        tuple((i + shift * (i // size)) % size for size, shift in alike) for i in range(max(map(len, listed)))
+    }
     places = list(product(*(range(len(axis)) for axis in listed)))
     cases = {at: tuple(axis[i] for axis, i in zip(listed, at, strict=True)) for at in places}
     rest = by_night(*(cases[at] for at in places if at not in day))

@@ -46,12 +46,17 @@ def split_cases(cases):
     return [case for case in cases if not hasattr(case, "marks")], night
 
 
-@pytest.mark.parametrize("sizes", [(2, 3), (3, 3), (2, 3, 4), (5, 1)])
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 3), (2, 3, 4), (2, 2, 5, 2), (5, 1)])
 def test_by_day_each_value_is_covered_and_nights_take_all_that_is_left(sizes):
     day, night = split_cases(covering(*map(range, sizes)))
     assert sorted([*day, *night]) == sorted(product(*map(range, sizes)))
     assert [{*values} for values in zip(*day, strict=True)] == [{*range(size)} for size in sizes]
     assert len(day) == max(sizes)
+
+
+def test_by_day_two_short_axes_of_one_length_do_not_go_together():
+    day, _ = split_cases(covering("ab", range(5), "cd"))
+    assert {(one, other) for one, _, other in day} == {*product("ab", "cd")}
 
 
 def test_one_in_so_many_runs_by_day_and_what_nights_have_stays_there():
