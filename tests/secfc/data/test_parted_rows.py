@@ -10,8 +10,8 @@ import pytest
 import secfc
 from secfc import FederatedLloyd, InputError
 from secfc.cli.shell.written import own_lines
-from secfc.data import resolution
-from secfc.data.parted_rows import PartedRows
+from secfc.data import parted_rows, resolution
+from secfc.data.parted_rows import DaskParts, PartedRows
 from secfc.data.sources import ParquetRows
 from secfc.federated import model, parts
 from tests.nightly import covering
@@ -193,6 +193,29 @@ def test_dask_gives_frames_arrays_and_tables(tmp_path):
         secfc.DaskRows([])
     with pytest.raises(InputError, match="one Parquet file"):
         secfc.DaskRows.of_file(POINTS[0], "tcp://nowhere:8786")
+
+
+class KilledWorker(Exception):  # noqa: N818
+    """What a cluster raises, as far as it is known by."""
+
+    __module__ = "distributed.scheduler"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(KilledWorker(), ConnectionError), (PermissionError(), PermissionError), (InputError("x"), InputError)],
+)
+def test_a_cluster_that_is_lost_is_a_lost_connection_and_other_errors_stay(monkeypatch, error, told):
+    class Dask:
+        def delayed(self, f, **_):
+            return f
+
+        def compute(self, *_):
+            raise error
+
+    monkeypatch.setattr(parted_rows, "_dask", Dask)
+    with pytest.raises(told, match="cluster lost its work" if told is ConnectionError else None):
+        DaskParts([POINTS[0]]).run(len)
 
 
 @pytest.mark.nightly
