@@ -125,8 +125,8 @@ def union(
         Secret coins by party ("client 0", ...), the operating system's by default; `SeededCoins` are for
         tests.
     lost
-        lost[r]: clients that are silent in the r-th round of openings, of which the sizing round is the
-        first; lost[0]: clients that vanish before they share anything.
+        lost[r]: clients that are silent in the r-th round of openings, of which a sizing round is the first;
+        lost[0]: clients that vanish before they share anything.
 
     Returns
     -------

@@ -638,8 +638,7 @@ class SecFCDBSCAN(Federated):
     n_clients
         Number of clients among which a single table without `groups` is divided, in runs of consecutive rows.
     random_state
-        Seed of starts: an integer as for `secfc.fit(seed=)`, a generator to draw one from, or None for a seed
-        that the clients toss.
+        Without effect on labels, as there is no start: an integer, a generator, or None.
 
     Attributes
     ----------

@@ -115,7 +115,7 @@ ALARM = 1e-6  # that noise of the declared size is called too small; half of it 
 
 @dataclass(frozen=True)
 class EpsilonFinding:
-    """Lower bound on epsilon: with probability 1 - alarm no (e, delta) claim with e < epsilon is true.
+    """Lower bound: with probability at least 1 - alarm no (e, delta) claim with e < epsilon is true.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class EpsilonFinding:
 
 @dataclass(frozen=True)
 class ShiftFinding:
-    """Lower bound on a Gaussian shift: with probability 1 - alarm no claim of a shift below mu is true.
+    """Lower bound: with probability at least 1 - alarm no claim of a Gaussian shift below mu is true.
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ def is_robust(way: Any) -> bool:
 
 @dataclass(frozen=True)
 class Range:
-    """Scaling of every feature to [-1, 1]: by public ranges, or by the least power of two above all values.
+    """Scaling of every feature to [-1, 1]: by public ranges, or by powers of two that no value exceeds.
 
     Parameters
     ----------

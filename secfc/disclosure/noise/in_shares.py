@@ -88,7 +88,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class NoiseInShares:
-    """Policy by which every client adds noise to its shares, so that the server decodes noisy distances.
+    """Policy by which every client deals shares of its own noise, so that the server decodes noisy distances.
 
     Parameters
     ----------
