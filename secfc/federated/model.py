@@ -241,6 +241,10 @@ class ClientRows:
     def __repr__(self) -> str:
         return f"ClientRows(shape={self.shape})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Labels elsewhere are others, though at the same place in memory.
+        return {**vars(self), "_summed": {}}
+
     @property
     def points(self) -> Array:
         """All rows in memory: (m, d) int64."""

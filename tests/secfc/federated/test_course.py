@@ -1,5 +1,6 @@
 """What everybody does next from totals alone: exact, whoever holds which row, and nothing to the server."""
 
+import copy
 import dataclasses
 import itertools
 import tracemalloc
@@ -768,6 +769,16 @@ def test_sums_of_rows_that_moved_are_those_of_all(monkeypatch):
     assert len(rows._summed) == 2  # of labels that there are: these, and those before them
     nobody = model.KnownCenters.no_centers(3, 3)
     assert (rows.label_rows(nobody, now) == -1).all()
+
+
+def test_sums_do_not_travel_with_rows(monkeypatch):
+    """A cluster moves parts while tasks run: labels there may be at the place that these have here."""
+    monkeypatch.setattr(model, "FEW_VALUES", 1)
+    rows, labels = model.ClientRows([(0, np.ones((300, 2), int))], (300, 2), 1), np.zeros(300, np.int32)
+    expected = rows.sum_rows(labels, 2)[1].tolist()
+    there = copy.deepcopy(rows)  # by the state that pickles have
+    labels[:] = 1  # others at the same place
+    assert (expected, there.sum_rows(labels, 2)[1].tolist()) == ([300, 0], [0, 300])
 
 
 @pytest.mark.parametrize("bound", [4.0, 5.0])
