@@ -71,8 +71,7 @@ def test_without_lies_the_same_run_ends_after_a_step():
 
 
 def test_rows_that_a_client_bunched_itself_are_told_by_no_sums():
-    found = read(1, bunch=10)
-    assert found is None or found[1] == 0 or abs(found[1]) >= 10
+    assert read(1, bunch=10)[1] >= 10
 
 
 @pytest.mark.parametrize("rows", [1, 3, 10, 20, 21])
