@@ -162,7 +162,9 @@ def grid(context: click.Context, given: GridOptions) -> None:
     if not given.quiet:
         result_table(rows, axes, given.preset)
         if out is not None:
-            click.echo(f"{len(rows)} rows in {out}: secfc plot {out} --x NAME --y ms_per_step")
+            from secfc.report.terminal import pluralize
+
+            click.echo(f"{pluralize(len(rows), 'row')} in {out}: secfc plot {out} --x NAME --y ms_per_step")
     if show_errors(rows):
         context.exit(1)
 

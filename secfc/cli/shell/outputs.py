@@ -41,7 +41,7 @@ def check_csv(path: Path | None, option: str) -> None:
         )
 
 
-PICTURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".eps")
+PICTURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".eps", ".ps", ".svgz")
 
 
 def check_picture(path: Path | None, option: str) -> None:
