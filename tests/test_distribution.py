@@ -89,6 +89,18 @@ def test_public_ci_has_every_kernel_and_what_other_tests_skip_without():
     assert {"SECFC_KERNELS": "${{ matrix.kernels }}"} in [each.get("env") for each in legs["steps"]]
 
 
+def test_public_ci_runs_by_day_what_only_it_installs():
+    """Tests that need FLARE or Dask run by night, where neither may be installed."""
+    steps = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["long"]["steps"]
+    *_, install, run = (each["run"] for each in steps if "run" in each)
+    assert "'.[test,nvflare,dask]'" in install
+    assert "-m nightly" in run
+    files = [word for word in run.split() if word.endswith(".py")]
+    assert all((ROOT / file).exists() for file in files)
+    needed = " ".join((ROOT / file).read_text() for file in files)
+    assert all(word in needed for word in ("nvflare", "distributed", "--quick", "@pytest.mark.nightly"))
+
+
 def faults_of_tag(tag, headings):
     """What is wrong with releasing this state under a tag: it is the version, and what changed says so."""
     if tag != f"v{secfc.__version__}":
