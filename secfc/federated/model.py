@@ -268,7 +268,10 @@ class ClientRows:
         return numbered
 
     def note_sums(self, labels: Array, sums: Array, counts: Array) -> None:
-        """Keep sums (k, d) and numbers (k,) of rows by label for as long as there are these labels (m,)."""
+        """Keep sums (k, d) and numbers (k,) of rows by label for as long as there are these labels (m,).
+
+        Nobody may write to these labels from here on: they are known by their place in memory.
+        """
         self._summed[id(labels)] = sums, counts
         weakref.finalize(labels, self._summed.pop, id(labels), None)
 
