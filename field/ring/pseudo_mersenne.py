@@ -22,13 +22,17 @@ def vectorized() -> bool:
     return microkernel.VECTOR_BITS > 0 and os.environ.get("SECFC_KERNELS") != "portable"
 
 
-def group_rows(matrix: Array, p: int) -> Array:
-    """Canonical residues (rows, q), centered and in groups of four rows: (ceil(rows/4), q, 4) int64."""
-    rows, q = matrix.shape
+def group_rows(matrix: Array, p: int | Array) -> Array:
+    """Canonical residues (..., rows, q), centered, in groups of four rows: (..., ceil(rows/4), q, 4) int64.
+
+    p: the prime, or those of all lanes in a shape that broadcasts: small matrices are grouped in one go.
+    """
+    *lanes, rows, q = matrix.shape
     groups = -(-rows // kernels.GROUP)
-    padded = np.zeros((groups * kernels.GROUP, q), np.int64)
-    padded[:rows] = kernels.centered(matrix, p)
-    return np.ascontiguousarray(padded.reshape(groups, kernels.GROUP, q).transpose(0, 2, 1))
+    padded = np.zeros((*lanes, groups * kernels.GROUP, q), np.int64)
+    wide = matrix.astype(np.int64)
+    padded[..., :rows, :] = np.where(wide > p // 2, wide - p, wide)
+    return np.ascontiguousarray(padded.reshape(*lanes, groups, kernels.GROUP, q).swapaxes(-1, -2))
 
 
 def matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array:
@@ -38,9 +42,9 @@ def matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array:
     # The register-blocked path reads columns by address: a transposed view would be read as something else.
     columns = np.ascontiguousarray(columns)
     out = np.empty((len(primes), matrix.shape[1], columns.shape[2]), np.uint32)
+    weights = group_rows(matrix, np.array(primes, np.int64)[:, None, None])
     for lane, p in enumerate(primes):
-        weights = group_rows(matrix[lane], p)
-        microkernel.matmul_columns(weights, columns[lane], np.int64((1 << LANE_BITS) - p), out[lane])
+        microkernel.matmul_columns(weights[lane], columns[lane], np.int64((1 << LANE_BITS) - p), out[lane])
     return out
 
 
