@@ -96,7 +96,7 @@ def dies(name, client, number):
 def test_a_client_may_die_at_every_kind_of_message(name):
     # By day a few moments of one client, and others of another.
     for first, client in enumerate(("client-0", "client-3")):
-        for number in kinds_of(name, client)[short(20 * first, nightly=0) :: short(40, nightly=1)]:
+        for number in kinds_of(name, client)[short(30 * first, nightly=0) :: short(60, nightly=1)]:
             dies(name, client, number)
 
 

@@ -26,7 +26,7 @@ def written(folder: Path, text: str, encoding: str = "utf-8", names: str = "abc"
 
 def runs(folder: Path, paths: list[str], *more: str) -> int:
     out = ["--labels", str(folder / "l.csv"), "--report", str(folder / "r.json"), "--force"]
-    return invoke("run", *paths, "-k", "2", *out, *more).exit_code
+    return invoke("run", *paths, "-k", "2", "--init", "random", *out, *more).exit_code
 
 
 EXPORT = "PatID;Aufnahme;Sex;Größe;CRP;Raucher;Hb\n" + "".join(

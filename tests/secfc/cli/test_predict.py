@@ -63,7 +63,8 @@ def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, monkeypatch
 
 def test_new_points_of_one_client_budgets_and_wrong_files(files, tmp_path):
     model, out = tmp_path / "m.npz", tmp_path / "out.csv"
-    words = ("run", *files, "-k", 3, "--id-column", "id", "--no-attack", "--labels", tmp_path / "l.csv")
+    way = ("run", *files, "-k", 3, "--init", "random", "--id-column", "id", "--no-attack")
+    words = (*way, "--labels", tmp_path / "l.csv")
     assert invoke(*words, "--report", tmp_path / "r.json", "--model", model).exit_code == 0
     new = tmp_path / "next"
     new.mkdir()

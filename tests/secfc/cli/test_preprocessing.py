@@ -16,7 +16,8 @@ FILES = ("a.csv", "b.csv", "c.csv", "d.csv")
 
 
 def asked(*arguments):
-    done = run(*FILES, "-k", "3", "--force", "--json", *arguments)
+    # Scales, gaps and categories are the same whatever a run begins with, and this start takes fewest steps.
+    done = run(*FILES, "-k", "3", "--force", "--json", "--init", "random", *arguments)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 

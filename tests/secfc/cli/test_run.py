@@ -201,16 +201,18 @@ def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
 
 @pytest.mark.parametrize("algorithm", ["secfc", "lloyd", "k-fed"])
 def test_a_sealed_run_says_so_and_clusters_the_same(algorithm: str) -> None:
-    open_run, sealed = (
-        strict_json(run(*NPY, "-k", "4", "--json", "--algorithm", algorithm, *more).stdout)
-        for more in ((), ("--sealed",))
+    open_text, text = (
+        run(*NPY, "-k", "4", "--algorithm", algorithm, "--report", f"{name}.json", "--force", *more).stdout
+        for name, *more in (("open",), ("sealed", "--sealed"))
     )
+    open_run, sealed = (strict_json(Path(f"{name}.json").read_text()) for name in ("open", "sealed"))
     assert (sealed["cluster_sizes"], sealed["steps"]) == (open_run["cluster_sizes"], open_run["steps"])
     assert (open_run["parameters"]["sealed"], sealed["parameters"]["sealed"]) == (False, True)
     assert sealed.get("attack") == open_run.get("attack")
     contents = {kind for direction in sealed["transcript"]["by_direction"].values() for kind in direction}
     assert contents == {"Greeting", "Countersign", "Sealed"}
-    assert "encrypted and authenticated" in run(*NPY, "-k", "4", "--algorithm", algorithm, "--sealed").stdout
+    assert "encrypted and authenticated" in text
+    assert "encrypted and authenticated" not in open_text
 
 
 # --- files -----------------------------------------------------------------------------------------
@@ -958,9 +960,8 @@ import_module("secfc.cli.clustering.run").run()
 
 
 def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_run():
-    one, two = (
-        json.loads(CliRunner().invoke(program.main, ["run", "--json", "--threads", n]).stdout) for n in "12"
-    )
+    line = ["run", "--json", "--init", "random", "--threads"]
+    one, two = (json.loads(CliRunner().invoke(program.main, [*line, n]).stdout) for n in "12")
     assert one["cost"] == two["cost"]
     fine = CliRunner().invoke(program.main, ["run", "--largest", "500", "--init", "random"])
     assert fine.exit_code == 0, fine.output
@@ -1011,7 +1012,8 @@ def test_liars_that_cannot_be_found_are_refused(options: tuple[str, ...], why: s
 
 def test_assignments_only_on_the_command_line():
     by_server, by_client = (
-        run("--json", *more) for more in ((), ("--disclosure", "assignments", "--dealer", "client-4"))
+        run("--json", "--max-iter", "2", *more)
+        for more in ((), ("--disclosure", "assignments", "--dealer", "client-4"))
     )
     for done, dealer in ((by_server, "server"), (by_client, "client-4")):
         assert done.exit_code == 0, done.output
@@ -1059,21 +1061,21 @@ def test_a_verified_end_does_not_claim_more():
 def test_hidden_sizes_and_dealt_final_labels_are_verified_by_what_is_known_at_the_end(dealer):
     for policy, more in (("own-labels", ("--sizes", "hidden")), ("final-labels", ())):
         options = ("--disclosure", policy, *more, "--max-iter", "3", *dealer)
-        found = strict_json(run("--json", *options).stdout)
+        done = " ".join(run(*options, "--report", "r.json", "--force").stdout.split())
+        found = strict_json(Path("r.json").read_text())
         assert found["verified"] is True
         assert found["n_iter"] == 3
-        done = " ".join(run(*options).stdout.split())
         assert "after the last of 3 iterations, all 732 points; those between are known to nobody" in done
 
 
 @pytest.mark.parametrize("dealer", [(), *by_night((("--dealer", "client-3"),), (("--dealer", "none"),))])
 def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
-    options = ("--disclosure", "own-labels", "--max-iter", "3", *dealer)
-    found = strict_json(run("--json", *options).stdout)
+    options = ("--disclosure", "own-labels", "--max-iter", "3", *dealer, "--report", "r.json")
+    done = " ".join(run(*options).stdout.split())
+    found = strict_json(Path("r.json").read_text())
     assert found["verified"] is True
     assert 1 <= found["n_iter"] <= 3
     assert any(fact.startswith("no label of any point") for fact in found["learned"])
-    done = " ".join(run(*options).stdout.split())
     assert "the labels that owners have equal its last ones, all 732 points" in done
     assert "about the others' points but the sizes of clusters, as long" in done
     assert "the first labels, the only ones that it saw, let it guess 0." in done

@@ -60,7 +60,7 @@ def check_exact(algorithm, federation, seed=0):
     return result
 
 
-@trials(10)
+@trials(6)
 @given(
     st.integers(0, 2**32), st.sampled_from([(5, 1, 2), (5, 2, 1), (7, 2, 2)]), st.integers(1, 30),
     st.sampled_from([None, Basis((MERSENNE_61,)), Basis(LANE_PRIMES[:3])]), st.booleans(),

@@ -62,7 +62,7 @@ def moved_of(question):
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@trials(10, nightly=100)
+@trials(6, nightly=100)
 @given(
     st.sampled_from([(1, 3, 1), (2, 5, 1), (1, 5, 2), (1, 2, 0)]), st.integers(1, 9), st.integers(1, 4),
     st.integers(0, 2**20), st.sampled_from(["server", "client", "nobody"]),

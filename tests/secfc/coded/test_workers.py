@@ -37,7 +37,7 @@ def points(n, rows=4, d=2, seed=0):
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@trials(8)
+@trials(5)
 @given(st.data(), st.sampled_from(POLICIES))
 def test_labels_equal_plaintext_lloyd_at_every_step(data, policy):
     t = data.draw(st.integers(1, 2), "t")

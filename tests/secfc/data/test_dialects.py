@@ -270,7 +270,7 @@ def test_new_points_are_read_as_those_of_the_run(tmp_path: Path, monkeypatch: py
         return done.output
 
     read = "--id-column nämlich"
-    shell(f"run a.csv b.csv c.csv -k 2 --missing mean --bound 64 --model m.npz {read}")
+    shell(f"run a.csv b.csv c.csv -k 2 --init random --missing mean --bound 64 --model m.npz {read}")
     assert "(--missing mean), or let their rows be dropped (--missing drop)" in shell(
         f"predict m.npz next/b.csv {read}", 2
     )
@@ -282,7 +282,7 @@ def test_new_points_are_read_as_those_of_the_run(tmp_path: Path, monkeypatch: py
     assert rows[1:3] == [f"b,0,ü,{low[-1]}", f"b,1,v,{high[-1]}"]
     assert len(rows) == 4
     assert "every row" in shell("predict m.npz next/c.csv --missing drop", 2)
-    shell("run a.csv b.csv c.csv -k 2 --model m.npz --id-column nämlich")
+    shell("run a.csv b.csv c.csv -k 2 --init random --model m.npz --id-column nämlich")
     assert "no mean is known. Use --missing drop" in shell(
         f"predict m.npz next/b.csv --missing mean {read}", 2
     )

@@ -42,7 +42,7 @@ def assert_end_of_plaintext(result, data, max_iter=8):
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@trials(20)
+@trials(12)
 @given(
     st.integers(1, 2), st.integers(0, 1), st.integers(1, 70), st.integers(1, 3), st.integers(1, 5),
     st.integers(0, 2**16), st.booleans(), st.booleans(),

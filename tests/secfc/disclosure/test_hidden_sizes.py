@@ -54,7 +54,7 @@ def final(data, *, k=3, t=1, max_iter=8, dealer=SERVER, stop=True, seed=0, **par
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@trials(12)
+@trials(8)
 @given(
     st.integers(1, 2), st.integers(1, 2), st.integers(1, 70), st.integers(1, 4), st.integers(1, 9),
     st.integers(0, 2**16), st.booleans(), st.booleans(), st.sampled_from(DEALERS), st.booleans(),

@@ -27,7 +27,7 @@ from tests.secfc.disclosure.test_owner_labels import (
 from tests.small import federation
 
 
-@trials(8)
+@trials(5)
 @given(
     st.integers(1, 3), st.integers(0, 1), st.integers(1, 70), st.integers(1, 3), st.integers(1, 6),
     st.integers(0, 2**16), st.booleans(),

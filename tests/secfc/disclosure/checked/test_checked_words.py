@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from functools import reduce
+from functools import cache, reduce
 
 import numpy as np
 import pytest
@@ -60,6 +60,9 @@ def cluster_way(way, deviating=None, init=None, n=7, m=48, k=3, max_iter=2, runt
         keep_bodies=True,
         **options,
     )
+
+
+undisturbed = cache(cluster_way)
 
 
 def count(result, kind):
@@ -135,7 +138,7 @@ KINDS = (
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-0" and way == "a client deals":
         pytest.skip("nobody replaces a dealer")
-    full = cluster_way(way)
+    full = undisturbed(way)
     for turn in short((1,), nightly=(1, 2, 4)):
         rounds = set()
 
@@ -153,7 +156,7 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
     covering(["MaskedBits", "PartDigests", "Corrections", "LabelShare"], ["a triple", "a block of four"]),
 )
 def test_one_lost_message_changes_no_label(way, kind):
-    full = cluster_way(way)
+    full = undisturbed(way)
     for number in range(short(2, nightly=40)):
         numbers = iter(range(1 << 30))
 
