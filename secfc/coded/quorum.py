@@ -289,13 +289,18 @@ class Quorum(ABC):
         """The sums of clusters (k, d) as integers, in answer to a query.
 
         All who consent and are there are waited for: of w shares w - ell - t false ones lie on no polynomial.
-        Raises SuspectedParties for these, where none are planned for.
+        Raises SuspectedParties for these, where none are planned for; TooFewReplies if losses leave no share
+        more than centers decode from, though there was one.
         """
         plan, desk, k = self.plan, self.desk, question.k
         consenting = tuple(c for c in plan.revealing if c in desk.there)
         inbox = yield desk.ask(question, consenting, 0)
         values = desk.believed(inbox, CodedCenters, plan.code.basis, (k, plan.code.width(plan.d)), 1)
-        who = tuple(sorted(values))
+        # With one share more than decode them a lie is noticed; where liars are planned for it was before.
+        who, least = tuple(sorted(values)), plan.code.threshold(1) + (plan.liars == 0)
+        least = min(least, len(plan.revealing))
+        if len(who) < least:
+            raise TooFewReplies(least, [plan.clients[j] for j in who])
         table = np.stack([values[j].reshape(plan.code.basis.lanes, -1) for j in who], axis=1)
         if off_polynomial(plan.code, table, who, 1).any():
             why = "shares of the centers lie on no polynomial; none were opened"

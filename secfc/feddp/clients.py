@@ -51,7 +51,7 @@ from secfc.kmeans.loop import FEW_VALUES
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, Role, expect_one
 from secfc.roles.messages import compact_labels
-from secfc.secure_sum.protocol import ToldDigests, contribute_vector
+from secfc.secure_sum.protocol import ToldDigests, compare_last, contribute_vector
 
 FAR = 2.0**20  # radii from the origin, beyond which no value is looked at
 
@@ -221,7 +221,7 @@ class FedDPClient:
     """One client's side of a run: it adds to every sum that the plan has, in the order of the plan.
 
     question: the round of the next message of the server.  projection: (d, p) of the initial steps, None
-    before it came and where there are none.
+    before it came and where there are none.  told: a digest of all that the server told so far.
     """
 
     def __init__(self, plan: FedDPPlan, party: Party, coins: Coins) -> None:
@@ -232,6 +232,12 @@ class FedDPClient:
             self.mine.shortened["rows of persons with more"] = (int((~kept).sum()), len(kept))
         self.widest = plan.radius.value
         self.projection: Array | None = None
+        self.told = b""
+
+    @property
+    def heard(self) -> ToldDigests:
+        """What to compare with others of all that the server told so far."""
+        return ToldDigests(self.plan.sums.same_to_all, {0: self.told})
 
     def add(self, told: Question | None, number: int = 0) -> Role[None]:
         """Add to the sum that a message asks for, None for the first one; arguments as of
@@ -250,11 +256,7 @@ class FedDPClient:
             spare = np.concatenate(
                 [place.spare_noise(part.noise, part.sensitivity, part.size, honest, coins) for part in parts]
             )
-        heard = None
-        if told is not None:
-            said = (getattr(told, one.name) for one in fields(told))
-            digest = ToldDigests.digest(type(told).__name__, *said)
-            heard = ToldDigests(plan.sums.same_to_all, {0: digest})
+        heard = None if told is None else self.heard
         yield from contribute_vector(
             plan.sums, self.me, np.concatenate(shared), self.question + 1, coins, spare=spare, told=heard
         )
@@ -271,6 +273,8 @@ class FedDPClient:
         if kind not in (NoisyCenters, Narrow):
             why = f"sends {len(told.bounds)} bounds on vectors of a client"
             self.refuse_if(len(told.bounds) != bounds, why)
+        said = (getattr(told, one.name) for one in fields(told))
+        self.told = ToldDigests.digest(self.told, type(told).__name__, *said)
         return told
 
     def refuse_if(self, wrong: bool, why: str) -> None:
@@ -388,6 +392,7 @@ def run_client(
     told = yield from client.receive(NoisyCenters, 0)
     if told.centers.shape[1] != plan.d or not 1 <= len(told.centers) <= plan.most:
         raise FaultyServer(SERVER, "sends centers of other features or clusters than the plan has")
+    yield from compare_last(client.plan.sums, party.name, client.heard, client.question)
     mine = client.mine
     every = mine if len(mine.points) == party.points.shape[0] else ClientStatistics(client.plan, party.read())
     with one_thread():

@@ -94,8 +94,7 @@ class Narrow(Message, tag=62):
 
     Under "secure sums and FedDP-KMeans": server, client.  Seen: with `boxes=` alone: a ball about rows,
     of noisy sums and counts.  By deviating: the server: a ball of its choice within the plan's radius; it
-    gets a noisy sum, or noisy numbers of rows by distance, within the budget. Nobody compares the last
-    ball: different ones to clients change what is summed, not how far a row moves it.
+    gets a noisy sum, or noisy numbers of rows by distance, within the budget.
     """
 
     ball: Array
@@ -122,7 +121,7 @@ class NoisyCenters(Message, tag=60):
     """Server to every client: the differentially private centers (k, d), about the plan's origin.
 
     Under "secure sums and FedDP-KMeans": server, client.  Seen: the result.  By deviating: the server:
-    false centers, unnoticed, also different ones to different clients.
+    false centers, unnoticed; different ones to clients are noticed by members (`LastDigest`).
     """
 
     centers: Array

@@ -64,10 +64,9 @@ from secfc.roles.exchange import (
 from secfc.run_summary import RunSummary
 from secfc.secure_sum.plan import count_colluders
 from secfc.secure_sum.protocol import (
-    ToldDigests,
+    compare_last,
     contribute_vector,
     digest_of_counted,
-    end_sums,
     receive_residues,
 )
 from secfc.secure_sum.seeds import ShareSeeds, deal_seeds
@@ -286,7 +285,7 @@ class FederatedLloyd:
             current |= after
             told = (yield from sums.open_totals(after, sizes, changed, plan.prices_each)) if sizes else {}
             runs.hear(told, held, sums.others)
-        yield from end_sums(plan.sums, me, sums.number + 1)
+        yield from compare_last(plan.sums, me, sums.heard, sums.number + 1, ends=True)
         end, kept = runs.ends[runs.best], tuple(histories[runs.best])
         # Labels stay here, so rows that a floor keeps in another cluster's sums have that of the nearest.
         labels = current[runs.best] if plan.floor == 1 else rows.label_rows(end.centers)
@@ -476,7 +475,7 @@ class ClientSums:
         self.plan, self.me, self.rows, self.key = plan, me, rows, key
         self.coins, self.seeds = coins, seeds
         self.number, self.opened = ITERATE, 0
-        self.heard: ToldDigests | None = None
+        self.heard: Any = None  # `ToldDigests`, once there was a sum
         self.counted, self.others = b"", False
         self.squares = plan.square_digits(rows.sum_squares()) if plan.priced else np.zeros(0, np.int64)
         self.sizes, self.trails = [plan.first_clusters], np.zeros((1, 1), np.int64)

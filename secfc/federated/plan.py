@@ -62,8 +62,8 @@ class SharedTotals(Message, tag=235):
     norms of all rows; where k is chosen without a floor, one more total tells the mean silhouette of rows
     for each number of clusters: of few rows of others in a cluster these can tell each.  By deviating: the
     server: under pads add numbers of its choice to a total, unnoticed where some points could have the sums
-    and all receive the same, else refused (members compare digests, but not of the last sums). With
-    `blind=False` it can choose centers and so labels, and sees the sums that follow.
+    and all receive the same, else refused (digests are compared). With `blind=False` it can choose centers
+    and so labels, and sees the sums that follow.
     """
 
     values: Array

@@ -143,6 +143,7 @@ CONTENTS = {
     "FinalResult": "the result",
     "SumShares": "shares of sums",
     "OpenedSumsDigest": "digests of sums",
+    "LastDigest": "digests of the result",
     "CodedSum": "sums of shares",
     "LocalCentroids": "local centroids",
     "LocalGroups": "what became of local clusters",

@@ -153,7 +153,7 @@ TABLE = (
     # Secure sums.
     BlameRow(("SumShares",), Absence.EXCLUDED, {"server + sender": TOLD}),
     BlameRow(("ShareSeed",), Absence.EXCLUDED),
-    BlameRow(("SumDigest",), Absence.SPARED, {"server + sender": TOLD}),
+    BlameRow(("SumDigest", "LastDigest"), Absence.SPARED, {"server + sender": TOLD}),
     BlameRow(
         ("CodedSum",),
         Absence.SPARED,

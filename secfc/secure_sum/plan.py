@@ -20,8 +20,8 @@ from field.ring.errors import InvalidValue
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import PartyId
 
-# A committee of 15 has t = 5 masks in a share, and does without any 9 members, or
-# any 7 where shares pack three numbers.
+# A committee of 15 has t = 5 masks in a share, and does without any 8 members, or
+# any 6 where shares pack three numbers.
 COMMITTEE = 15
 # Clients in a wave; more where there would be more than so many waves.
 WAVE, WAVES = 512, 500
@@ -58,10 +58,10 @@ class SumPlan:
             raise InvalidValue(f"a committee of {len(self.committee)} for a code of n={self.code.n} clients")
         if not 0 <= self.losses < len(self.clients):
             raise InvalidValue(f"losses={self.losses} of n={len(self.clients)} clients: lower losses")
-        if not self.code.threshold(1) <= self.confirming_members <= self.code.n:
+        if not self.least_words <= self.confirming_members <= self.code.n:
             raise InvalidValue(
                 f"quorum={self.quorum} of a committee of {self.code.n}: it must lie in "
-                f"[{self.code.threshold(1)}, {self.code.n}], and be at least "
+                f"[{self.least_words}, {self.code.n}], and be at least "
                 f"{self.exclusive_quorum} to exclude two sums"
             )
         # Sums of either sign lie in [-n bound, n bound], which must be fewer values than the modulus.
@@ -149,7 +149,14 @@ class SumPlan:
     @property
     def confirming_members(self) -> int:
         """How many members must have been told the same clients, the one that adds among them."""
-        return self.code.threshold(1) if self.quorum is None else self.quorum
+        return self.least_words if self.quorum is None else self.quorum
+
+    @property
+    def least_words(self) -> int:
+        """The fewest members' shares that open a sum: one more than decode it, so that a false one is
+        noticed.
+        """
+        return self.code.threshold(1) + 1
 
     @property
     def telling(self) -> int:

@@ -2,7 +2,8 @@
 
 Every client deals Lagrange shares of its vector to a committee of c clients.  The committee agrees through
 the server on whose shares all of it has, adds those, and sends the server its shares of the sum.  Sharing is
-linear, so any ell + t of these decode the sum exactly, and which ones does not change it.
+linear, so any ell + t of these decode the sum exactly, and which ones does not change it; one more is asked
+for, so that nobody is believed alone.
 
 Why a committee: if all n clients are members, n**2 shares travel, which ends near a hundred clients.  A
 committee of c costs a client c / ell times its vector, once, and nobody waits for who vanished.  (Masks
@@ -23,7 +24,8 @@ must have been told the same, more than (c + t) / 2, and so many fewer may vanis
 
 What the server tells clients between sums they compare as they deal (`ToldDigests`): a client shows each
 member digests of what both were told, beside its shares, and a member that was told something else stops
-before it adds.  Two clients of whom none is a member are not compared, nor what is told after the last sum.
+before it adds.  Two clients of whom none is a member are not compared.  What is told after the last sum
+clients compare when they end (`compare_last`).
 
 Clients deal in waves, and a member adds up one wave before it takes the next, so what it holds are sums and
 the shares of a wave, however many clients there are; each client speaks once.
@@ -38,8 +40,9 @@ what follows from the sums that are published.
 What members tell are words on a polynomial of degree ell + t - 1.  Whoever opens a sum waits for ell + 2t of
 them, where so many members are there, and refuses what lies on no polynomial.  Then the honest ones alone fix
 it, so t members that tell false words are noticed, always, as is a client that dealt shares on no polynomial.
-Where fewer come, because members are lost, w words notice w - ell - t false ones; ell + t words notice none,
-and one member moves the sum by any amount.  Refusing tells a liar nothing: it depends on the errors alone.
+Where fewer come, because members are lost, w words notice w - ell - t false ones.  ell + t words would notice
+none, so that one member could move the sum by any amount: these open nothing.  Refusing tells a liar nothing:
+it depends on the errors alone.
 
 Where it is public that a client adds nothing to some numbers (`SummandLayout`), it deals no shares of these
 zeros. That costs no secrecy: what hides a summand from a coalition are the polynomials of others that add to
@@ -80,6 +83,7 @@ from secfc.secure_sum.plan import ToldDigests as ToldDigests
 from secfc.secure_sum.seeds import ShareSeed, ShareSeeds
 
 Pad = Callable[[bytes], Array]
+SMALLER = "plan with a smaller t or a larger committee (of a share less one member could make a false sum)"
 
 # Rounds that one sum of a single wave takes: shares, whose shares are there, what members confirm, the coded
 # sum.  Each further wave takes one more.
@@ -293,10 +297,30 @@ def contribute_vector(
         yield Exchange({SERVER: CodedSum(coded)}, round=last_round(plan, number), phase=phase)
 
 
-def end_sums(plan: SumPlan, me: PartyId, number: int, *, phase: str = "sum") -> Role[None]:
-    """A member's word to the server, in place of a sum from this round on, that there is none."""
-    if me in plan.seats:
-        yield Exchange({SERVER: Contributors(np.zeros(0, bool))}, round=number + 1, phase=phase)
+def compare_last(
+    plan: SumPlan, me: PartyId, told: ToldDigests, number: int, *, phase: str = "sum", ends: bool = False
+) -> Role[None]:
+    """Compare what the server told last with what it told others, in the second round of a sum that is none.
+
+    A client that is no member is compared with all members: so with all others, as members are with all.
+    Where topics differ all are.  ends: whether members tell the server that there is no sum.
+
+    Raises SuspectedParties if another was told something else; TooFewReplies if too few members say that they
+    were not.
+    """
+    send: dict[PartyId, Message] = {}
+    if ends and me in plan.seats:
+        send[SERVER] = Contributors(np.zeros(0, bool))
+    others = plan.peers(me) if told.topics is plan.same_to_all else plan.clients
+    mine = {c: LastDigest(told.shown(me, c)) for c in others if c in plan.spoken and c != me}
+    exchange = Exchange(send | mine, tuple(mine), 0, round=number + 1, phase=phase)
+    inbox = expect_messages((yield exchange), LastDigest)
+    if other := [c for c, message in inbox.items() if message.told != mine[c].told]:
+        why = f"{other[0]} says that it was told another result than was told here"
+        raise suspect_parties("LastDigest", why, server=SERVER, sender=other[0])
+    agreed = [c for c in plan.committee if c == me or c in inbox]
+    if len(agreed) < plan.confirming_members:
+        raise TooFewReplies(plan.confirming_members, agreed, SMALLER)
 
 
 def last_round(plan: SumPlan, number: int) -> int:
@@ -320,7 +344,6 @@ def open_sum(
     told = CodedSum(np.zeros((plan.code.basis.lanes, 0), plan.code.basis.dtype) if coded is None else coded)
     send = to_all(others, told) if me in plan.seats else {}
     awaited = tuple(c for c in plan.committee if c != me)
-    needed = plan.code.threshold(1)
     enough = max(0, plan.telling - (coded is not None))
     inbox = yield Exchange(send, awaited, enough, round=last_round(plan, number), phase=phase)
     replies = {} if coded is None else {me: coded}
@@ -329,8 +352,8 @@ def open_sum(
             continue
         check_residues(plan.code.basis, sender, message.values, dealt[0].shape[1:])
         replies[sender] = message.values
-    if len(replies) < needed:
-        raise TooFewReplies(needed, tuple(replies))
+    if len(replies) < plan.least_words:
+        raise TooFewReplies(plan.least_words, tuple(replies), SMALLER)
     check_words(plan, replies, plan.clients)
     segments = plan.code.interpolate({plan.seats[name]: share for name, share in replies.items()}, 1)
     return np.ascontiguousarray(segments.reshape(segments.shape[0], -1)[:, : residues.shape[1]])
@@ -453,7 +476,7 @@ def confirm_counted(plan: SumPlan, me: PartyId, counted: Array, number: int, pha
             why = f"{member} says that it was told to add other clients than were told here"
             raise suspect_parties("SumDigest", why, server=SERVER, sender=member)
     if len(heard) + 1 < plan.confirming_members:
-        raise TooFewReplies(plan.confirming_members, (me, *heard))
+        raise TooFewReplies(plan.confirming_members, (me, *heard), SMALLER)
 
 
 def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") -> Role[SecureSum]:
@@ -474,7 +497,7 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
 def receive_residues(
     plan: SumPlan, number: int, *, phase: str = "sum", due: tuple[PartyId, ...] | None = None
 ) -> Role[SecureSum | None]:
-    """The server's part of a sum whose length members know, and where there may be none (`end_sums`): None.
+    """The server's part of a sum whose length members know; None where these say that there is none.
 
     total: residues (lanes, D).  due: whose sum alone is taken, if given.  Raises as `receive_sum`.
     """
@@ -498,8 +521,8 @@ def _receive_words(
     enough = min(len(members), plan.telling)
     wait = Exchange({}, members, enough, round=last_round(plan, number), phase=phase)
     replies = expect_messages((yield wait), CodedSum)
-    if len(replies) < plan.code.threshold(1):
-        raise TooFewReplies(plan.code.threshold(1), tuple(replies))
+    if len(replies) < plan.least_words:
+        raise TooFewReplies(plan.least_words, tuple(replies), SMALLER)
     return {sender: reply.values for sender, reply in replies.items()}
 
 
@@ -513,7 +536,7 @@ def settle_sum(
 ) -> Role[tuple[tuple[PartyId, ...], tuple[PartyId, ...]]]:
     """The server's part where clients open the sum: whose vectors it is of, and which members add them.
 
-    Of nobody's where there may be none (`may_end`) and all members say that there is none (`end_sums`).
+    Of nobody's where there may be none (`may_end`) and all members say that there is none (`compare_last`).
     due: who must be counted, and nobody else, if given.
 
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
@@ -524,7 +547,7 @@ def settle_sum(
         wait = Exchange({}, members, needed, round=number + 1 + turn, phase=phase)
         inbox = expect_messages((yield wait), Contributors)
         if len(inbox) < needed:
-            raise TooFewReplies(needed, tuple(inbox))
+            raise TooFewReplies(needed, tuple(inbox), SMALLER)
         if may_end and not turn and not any(message.complete.size for message in inbox.values()):
             return (), ()
         counted = count_complete(inbox, wave) & np.array([*map(asked.__contains__, wave)])
@@ -616,15 +639,32 @@ class SumDigest(Message, tag=167):
         refuse_if(len(self.digest) not in (0, 32), f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
+class LastDigest(Message, tag=239):
+    """Client to a member of the committee, and member to client, once in the end: digests of 16 bytes of what
+    the server told both last.
+
+    Under "secure sums and FedDP-KMeans": client, member; member, client.  Seen: what its reader was told as
+    well, but for a lie.  By deviating: another digest ends the run and names it and the server
+    (`SuspectedParties`), of whom one lied.
+    """
+
+    told: bytes
+
+    def __post_init__(self) -> None:
+        refuse_if(
+            len(self.told) % 16 > 0, f"digests have 16 bytes each, together these have {len(self.told)}"
+        )
+
+
 class CodedSum(Message, tag=57):
     """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues.
 
     Where clients open the sum (`open_sum`), to every client instead, and of no width from who adds nothing.
 
     Under "secure sums and FedDP-KMeans": member, server; where features are scaled member, client.  Seen:
-    a share of the sum.  By deviating: a false share: refused as on no polynomial (`SuspectedParties`), if
-    `ell + 2t` shares came. `w` shares notice `w - ell - t` false ones, so `ell + t` none: **one member
-    then makes the sum anything**; where features are scaled, sums that differ among clients are noticed.
+    a share of the sum.  By deviating: a false share: refused as on no polynomial (`SuspectedParties`); of
+    `w` shares `w - ell - t` false ones are, all `t` where `ell + 2t` came, and `ell + t` open nothing. Where
+    features are scaled, sums that differ among clients are noticed.
     """
 
     values: Array

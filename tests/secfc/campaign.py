@@ -142,6 +142,7 @@ UNCHECKABLE = (
     agreement.Commitment,
     protocol.SumShares,
     protocol.CodedSum,
+    protocol.LastDigest,
     summing.Project,
     summing.Choose,
     summing.GroupAbout,

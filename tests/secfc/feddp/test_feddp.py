@@ -722,6 +722,7 @@ def test_golden_views(data):
         "Choose": 1,
         "GroupAbout": 2,
         "NoisyCenters": 1,
+        "LastDigest": n - 1,
     }
 
 
@@ -733,7 +734,7 @@ def test_clients_outside_the_committee_speak_to_it_and_the_server_alone():
     for e in done.transcript.envelopes:
         assert {e.sender, e.recipient} & {*committee, SERVER}, "no word between those who do not add"
     kinds = Counter(e.kind for e in done.transcript.envelopes if e.sender not in {*committee, SERVER})
-    assert kinds == {"PlanDigest": 15 * 6, "SumShares": 15 * 5 * 5}
+    assert kinds == {"PlanDigest": 15 * 6, "SumShares": 15 * 5 * 5, "LastDigest": 15 * 5}
     assert not [e for e in done.transcript.envelopes if e.kind == "Hello"], "descriptions grow with n"
 
 

@@ -271,7 +271,7 @@ def test_golden_kinds_of_messages(chain):
     client = View.of(result, result.plan, "client-1")
     assert Counter(e.kind for e in client.received()) == {
         "Hello": n, "LocalGroups": 1, "Contributors": sums, "SharedTotals": sums, "SumShares": (n - 1) * sums,
-        "SumDigest": (n - 1) * sums, "RunKey": 1,
+        "SumDigest": (n - 1) * sums, "RunKey": 1, "LastDigest": n - 1,
     }  # fmt: skip
 
 

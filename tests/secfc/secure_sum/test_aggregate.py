@@ -257,18 +257,22 @@ def test_a_client_that_deals_shares_on_no_polynomial_is_noticed():
         assert "client-3" in caught.value.parties
 
 
-def test_so_many_words_as_the_module_says_notice_so_many_lies():
-    """t = 2 of seven: w words notice w - 3 false ones, and three words none: the sum is then a liar's."""
+def test_so_many_words_as_the_module_says_notice_so_many_lies(monkeypatch):
+    """t = 2 of seven: w words notice w - 3 false ones, and three words none: these open nothing."""
     plan, rng = SumPlan.of(names(7), 1000, t=2), np.random.default_rng(0)
     vectors = rng.integers(-9, 9, (1, 7, 4))
     lost = plan.committee[4:]
     with pytest.raises(SuspectedParties):
         sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost[:1] + lost[1:]))
-    lost = plan.committee[3:]
-    (total,), _ = sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost))
-    assert (total.total != vectors[0].sum(axis=0)).any()
     (total,), _ = sum_vectors(plan, vectors, lying(plan, set(), rng, lost))
     assert (total.total == vectors[0].sum(axis=0)).all()
+    lost = plan.committee[3:]
+    with pytest.raises(TooFewReplies, match=r"4 replies are needed, 3 came .* smaller t or a larger"):
+        sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost))
+    # Control: where three words open a sum, it is a liar's.
+    monkeypatch.setattr(SumPlan, "least_words", property(lambda plan: plan.code.threshold(1)))
+    (total,), _ = sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost))
+    assert (total.total != vectors[0].sum(axis=0)).any()
 
 
 def test_no_lie_of_t_members_lies_on_a_polynomial_exhaustively():
@@ -291,13 +295,13 @@ def test_no_lie_of_t_members_lies_on_a_polynomial_exhaustively():
 
 def test_losses_after_sharing_change_nothing():
     plan = SumPlan.of(names(20), 2**30)
-    assert plan.code.n - plan.code.threshold(1) == 9
+    assert plan.code.n - plan.least_words == 8
     vectors = np.random.default_rng(0).integers(-(2**30), 2**30, (1, 20, 50))
-    silent = dropping(*((c, "CodedSum") for c in plan.committee[:9]))
+    silent = dropping(*((c, "CodedSum") for c in plan.committee[:8]))
     (total,), _ = sum_vectors(plan, vectors, silent)
     assert (total.total == vectors[0].sum(axis=0)).all()
     with pytest.raises(TooFewReplies):
-        sum_vectors(plan, vectors, dropping(*((c, "CodedSum") for c in plan.committee[:10])))
+        sum_vectors(plan, vectors, dropping(*((c, "CodedSum") for c in plan.committee[:9])))
 
 
 def test_who_vanished_while_sharing_is_not_counted_anywhere():
@@ -545,24 +549,24 @@ def test_members_that_were_told_different_clients_notice_before_they_tell_a_sum(
 
 
 def test_with_a_quorum_no_two_sums_are_had_by_keeping_digests_back(monkeypatch):
-    # Five members: four of them are told apart in two and two by a server that carries all messages.
+    # Seven members: six of them are told apart in three and three by a server that carries all messages.
     monkeypatch.setattr(aggregate, "check_words", lambda *words: None)  # which such a server does not call
-    for quorum, found in ((None, 2), (4, 0)):
-        plan = SumPlan.of(names(5), 100, t=1, quorum=quorum)
-        halves = ({"client-0", "client-1"}, {"client-2", "client-3"})
+    for quorum, found in ((None, 2), (5, 0)):
+        plan = SumPlan.of(names(7), 100, t=1, quorum=quorum)
+        halves = ({"client-0", "client-1", "client-2"}, {"client-3", "client-4", "client-5"})
 
         def faults(e, halves=halves):
             if e.kind == "SumDigest" and not any({e.sender, e.recipient} <= half for half in halves):
                 return ()
             if e.kind == "Contributors" and e.recipient in halves[1]:
                 fewer = e.body.complete.copy()
-                fewer[4] = False
+                fewer[6] = False
                 e = replace(e, body=Contributors(fewer))
             return (e,)
 
         told = []
         try:
-            _, done = sum_vectors(plan, np.ones((1, 5, 2), np.int64), faults)
+            _, done = sum_vectors(plan, np.ones((1, 7, 2), np.int64), faults)
             told = [e.sender for e in done.transcript.envelopes if e.kind == "CodedSum"]
         except TooFewReplies:
             assert quorum
@@ -651,9 +655,9 @@ def test_a_colluder_and_the_server_learn_of_a_spare_what_the_sum_has_of_it():
     assert fewer != views_with_spares((0, 1, 2, 3), (0, 0, 5, 0), three)  # control: another spare
 
 
-@pytest.mark.parametrize("quorum", [2, 6])
+@pytest.mark.parametrize("quorum", [3, 6])
 def test_a_quorum_has_bounds(quorum):
-    with pytest.raises(ValueError, match=rf"quorum={quorum} of a committee of 5: it must lie in \[3, 5\]"):
+    with pytest.raises(ValueError, match=rf"quorum={quorum} of a committee of 5: it must lie in \[4, 5\]"):
         SumPlan.of(names(7), 100, committee=5, t=2, quorum=quorum)
 
 

@@ -102,10 +102,10 @@ def test_who_is_lost_between_is_in_no_sum_and_in_the_next_again():
     assert lost in whole
 
 
-def test_any_members_that_decoding_does_without_may_vanish():
+def test_any_members_that_a_sum_does_without_may_vanish():
     plan = plan_of(20, ell=3, losses=9)
     vectors = np.random.default_rng(1).integers(-9, 9, (1, 20, 5))
-    needed = plan.code.threshold(1)
+    needed = plan.least_words
     for gone in (plan.committee[: 15 - needed], plan.committee[needed:]):
         silent = lambda e, gone=gone: () if e.sender in gone and e.kind != "ShareSeed" else (e,)  # noqa: E731
         totals, _ = sum_vectors(plan, vectors, silent)
