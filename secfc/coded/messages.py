@@ -273,12 +273,12 @@ class MaskedDistances(Message, tag=18):
     and the number of steps, unnoticed.
 
     Under NoisySums(): responder, member.  Seen: as under `OwnLabels()`, of distances to public centers.
-    By deviating: noticed before labels are dealt.
+    By deviating: noticed before labels are dealt, but for a number added alike to a row's distances from
+    all centers: **a far row in a near shell**, as by `MaskedBits`.
 
     Under NoisySums(dealer=None): responder, member.  Seen: as under `OwnLabels(dealer=None)`, of distances
-    to public centers.  By deviating: noticed before labels are shared, if the sender is none of the `t + 1`
-    members that have parts of replies, or two play each part; **else a far row in a near shell**, as by
-    `MaskedBits`.
+    to public centers.  By deviating: as under `NoisySums()`, if the sender is none of the `t + 1`
+    members that have parts of replies, or two play each part; else any row in any shell.
 
     Under DBSCAN(): responder, member.  Seen: of each pair a residue under a mask of responder and dealer:
     uniform without the dealer.  By deviating: a false one is noticed before a bit leaves the committee,
@@ -649,19 +649,19 @@ class OwnShare(Message, tag=146):
 
 class SelectedRowShare(Message, tag=147):
     """Responder to an owner whose rows are hidden: its part of all labels where the owner holds the row, and
-    0 elsewhere, uniform but for their sum.
+    0 elsewhere, and of the same times the owner's key: uniform but for their sums.
 
-    values: (1, m) residues modulo the first prime.
+    values: (1, 2 m) residues modulo the first prime.
 
     Under "with hidden membership": responder, owner (`OwnLabels`).  Seen: one part of the products of
     labels with bits that say which rows the owner holds: uniform but for their sum, 0 at other rows. The
-    bits are `ResharedPart`.  By deviating: a responder: wrong labels, unnoticed, or numbers of no labels
-    (`SuspectedParties`). An owner that asks for rows which it does not hold: noticed before a label is
-    sent, unless it guesses all data of a row and which row it is. With `on_conflict="mean"` a run is
-    refused.
+    bits are `ResharedPart`, as is a key that only the owner knows, with which it hears labels once more.
+    By deviating: a responder: noticed (`SuspectedParties`), but for `2**-29`, as it cannot change both
+    alike. An owner that asks for rows which it does not hold: noticed before a label is sent, unless it
+    guesses all data of a row and which row it is. With `on_conflict="mean"` a run is refused.
     """
 
     values: Array
 
     def __post_init__(self) -> None:
-        refuse_if(not is_array(self.values, "u", 2), "parts of picked labels are residues, (1, m)")
+        refuse_if(not is_array(self.values, "u", 2), "parts of picked labels are two axes of residues")

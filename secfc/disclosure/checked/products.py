@@ -423,11 +423,11 @@ def matrix_claim(basis: Basis, matrix: Array, vector: Array, products: Array, co
     return left, np.tile(vector, len(matrix[0])), sum_last(basis, basis.multiply(each, products))
 
 
-def holder_claim(basis: Basis, bits: Array, sums: Array, told: Array) -> Claim:
+def holder_claim(basis: Basis, bits: Array, sums: Array, told: Array, keyed: Array | None = None) -> Claim:
     """A claim that bits (lanes, n, m) are bits, and 1 at rows alone of which their owner told the sums.
 
-    sums: (lanes, proofs, m) of features of the rows; told: (lanes, n, proofs, m).  Inner products of length
-    n m.
+    sums: (lanes, proofs, m) of features of the rows; told: (lanes, n, proofs, m).  keyed: (lanes, n, m), if
+    given, which are then 0 where bits are.  Inner products of length n m.
     """
     less = basis.negate(np.ones_like(bits)).astype(basis.dtype)
     off = [basis.add(bits, less)]
@@ -436,9 +436,13 @@ def holder_claim(basis: Basis, bits: Array, sums: Array, told: Array) -> Claim:
         off.append(basis.add(each, sums[:, None, proof] + np.zeros_like(each)))
 
     def claim(coins: Coins) -> InnerProduct:
-        weighted = (basis.multiply(basis.sample(bits.shape[1:], coins), each) for each in off)
+        weighted = [basis.multiply(basis.sample(bits.shape[1:], coins), each) for each in off]
+        total = np.zeros(len(bits), basis.dtype)
+        if keyed is not None:  # bits times these are these
+            weighted.append(basis.multiply(basis.sample(bits.shape[1:], coins), keyed))
+            total = sum_last(basis, weighted[-1].reshape(len(bits), -1))
         right = reduce(basis.add, weighted)
-        return bits.reshape(len(bits), -1), right.reshape(len(bits), -1), np.zeros(len(bits), basis.dtype)
+        return bits.reshape(len(bits), -1), right.reshape(len(bits), -1), total
 
     return claim
 

@@ -390,7 +390,8 @@ class OwnerLabelsClient:
     def owners(self) -> PublicOwners | HiddenOwners:
         """Who is told which labels at the end of a run."""
         if self.plan.layout.mixed:
-            return HiddenOwners(self.plan, self.me, self.rows, self.read)
+            key = self.plan.code.basis.prefix(1).sample((1,), self.products.coins)
+            return HiddenOwners(self.plan, self.me, self.rows, self.read, int(key[0, 0]))
         return PublicOwners(self.plan, self.me)
 
     def locate(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message]:

@@ -6,7 +6,9 @@ Hidden owners (`Private()` membership): nobody may see which rows an owner asks 
 where it holds the row, with the responders (`field.code.masking`), who have shares of the labels, and so of
 their numbers, counted from 1.  A responder multiplies both, and tells the owner its weighted part
 of the product at one data point, plus masks that it shares with every other responder and that cancel.  So
-the owner learns the number of its rows, 0 for all others.  No mask of the dealer has part in it.
+the owner learns the number of its rows, 0 for all others.  It also shares a secret key where it holds a row,
+and learns the number times that key: who changes the one cannot change the other alike.  No mask of the
+dealer has part in it.
 """
 
 from __future__ import annotations
@@ -91,13 +93,14 @@ class HiddenOwners:
     """Labels of rows of which each client knows only which are its own.
 
     me: the number of this client.  rows: its own rows, secret.  read: its integers at any rows, secret; None
-    where it only responds.
+    where it only responds.  key: a residue, secret, that labels must be told times as well.
     """
 
     plan: CodedPlan
     me: int
     rows: Array
     read: Callable[[int, int], Array] | None = None
+    key: int = 0
 
     kind: ClassVar[type[Message]] = SelectedRowShare
 
@@ -112,10 +115,15 @@ class HiddenOwners:
 
     def labels(self, match: ComparisonSession, k: int, heard: Mapping[PartyId, Any]) -> Array:
         """My labels (m,), -1 elsewhere, from what all told me.  Raises FaultyClient, SuspectedParties."""
-        basis = self.code.basis
+        basis, m = self.code.basis, self.plan.m
         for c, message in heard.items():
-            check_residues(basis, c, message.values, (self.plan.m,))
-        found = basis.add_all([message.values for message in heard.values()])[0].astype(np.int64) - 1
+            check_residues(basis, c, message.values, (m * self.factors,))
+        told = basis.add_all([message.values for message in heard.values()])
+        found = told[0, :m].astype(np.int64) - 1
+        # A number below 2**31 times a key below 2**31.
+        keyed = (found + 1) * self.key % basis.primes[0]
+        if self.factors > 1 and (told[0, m:] != keyed).any():
+            raise suspects_of_false_labels(match)
         if np.count_nonzero(found >= 0) != np.count_nonzero(self.owned):
             raise suspects_of_false_labels(match)
         labels = np.full(self.plan.m, -1, np.int32)
@@ -137,9 +145,19 @@ class HiddenOwners:
         return out
 
     @property
+    def keyed(self) -> Array:
+        """(1, m) residues, my key at my rows."""
+        return (self.owned * np.uint64(self.key)).astype(np.uint32)
+
+    @property
     def proofs(self) -> int:
         """How many sums of features an owner shares of each row that it claims."""
         return PROOFS if checking_steps(self.plan) else 0
+
+    @property
+    def factors(self) -> int:
+        """By how many numbers a row labels are told: by bits, and by the key where products are checked."""
+        return 1 + bool(self.proofs)
 
     def forms(self, match: ComparisonSession) -> Array:
         """Weights (1, proofs, width) of features in these sums: public, and new for each question."""
@@ -161,9 +179,10 @@ class HiddenOwners:
         """
         basis, m = self.code.basis, self.plan.m
         sums = rows.multiply_rows(self.forms(match), np.zeros((1, self.proofs), basis.dtype))
-        dealt = np.stack([shares[j][:, : m * (1 + self.proofs)] for j in sorted(shares)], axis=1)
-        told = dealt[:, :, m:].reshape(1, len(shares), self.proofs, m)
-        return holder_claim(basis, np.ascontiguousarray(dealt[:, :, :m]), sums, told)
+        dealt = np.stack([shares[j] for j in sorted(shares)], axis=1)
+        bits, told, keyed = np.split(dealt, [m, m * (1 + self.proofs)], axis=2)
+        told = told.reshape(1, len(shares), self.proofs, m)
+        return holder_claim(basis, np.ascontiguousarray(bits), sums, told, np.ascontiguousarray(keyed))
 
     def numbers(self, match: ComparisonSession, one_hot: Array) -> Array:
         """A responder's share (1, m) of every label plus one, of its share of labels (lanes, K, m)."""
@@ -182,15 +201,15 @@ class HiddenOwners:
 
         streams: with those that have them.
         """
-        rows = np.repeat(self.owned[:, None], self.code.ell, axis=1)
-        secret = np.concatenate([rows, self.known(match)], axis=2)
+        rows, keyed = (np.repeat(x[:, None], self.code.ell, axis=1) for x in (self.owned, self.keyed))
+        secret = np.concatenate([rows, self.known(match), keyed][: 1 + self.factors], axis=2)
         known = seeded_receivers(self.code, self.me, responders)
         return deal_part(self.code, secret, known, responders, [streams[j] for j in known])
 
     @property
     def size(self) -> int:
         """Residues of what a client deals to a responder."""
-        return self.plan.m * (1 + self.proofs)
+        return self.plan.m * (self.factors + self.proofs)
 
     def picked(
         self,
@@ -211,13 +230,14 @@ class HiddenOwners:
             # Also of owners that are gone, so that all expand their streams alike.
             masks = [
                 mask if self.me < i else basis.negate(mask).astype(mask.dtype)
-                for i, mask in ((i, basis.sample((m,), stream)) for i, stream in peers.items())
+                for i, mask in ((i, basis.sample((m * self.factors,), stream)) for i, stream in peers.items())
             ]
             if j not in shares:
                 continue
-            product = basis.multiply(numbers, np.ascontiguousarray(shares[j][:, :m]))
+            owned = np.concatenate([shares[j][:, :m], shares[j][:, m * (1 + self.proofs) :]], axis=1)
+            product = basis.multiply(np.tile(numbers, self.factors), owned)
             # The first data point is enough: the secrets are the same at all of them.
-            mine = weighted_part(self.code, responders, self.me, product[:, None])[:, 0, :m]
+            mine = weighted_part(self.code, responders, self.me, product[:, None])[:, 0, : m * self.factors]
             told[j] = SelectedRowShare(basis.add_all([np.ascontiguousarray(mine), *masks]))
         return told
 

@@ -49,7 +49,8 @@ def asking(bits, known=None):
     def heard(self, match, k, told):
         if self.me != CHEATER:
             return labels(self, match, k, told)
-        found = self.code.basis.add_all([m.values for m in told.values()])[0].astype(np.int64) - 1
+        both = self.code.basis.add_all([m.values for m in told.values()])[0]
+        found = both[: self.plan.m].astype(np.int64) - 1
         read["labels"] = found
         out = np.full(self.plan.m, -1, np.int32)
         out[self.rows] = found[self.rows]
