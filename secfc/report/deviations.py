@@ -14,7 +14,8 @@ from typing import Any
 from secfc.coded.membership import Private
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import get_parameter
-from secfc.disclosure import Distances, FinalLabelsOnly, OwnLabels
+from secfc.disclosure import Distances, FinalLabelsOnly, NoiseInShares, NoisySums, OwnLabels
+from secfc.kmeans.starts import CenterSeparation
 from secfc.scaling.ways import is_robust
 
 
@@ -56,6 +57,9 @@ VALIDITY = "tests/secfc/active/test_a1_input_validity.py"
 PAIRS = "tests/secfc/test_pairs.py"
 SUMS = "tests/secfc/secure_sum/test_aggregate.py"
 FINAL = "tests/secfc/active/test_a12_final_labels.py"
+HIDING = "tests/secfc/active/test_a21_hidden_owners.py"
+NOISE = "tests/secfc/active/test_a22_under_noise.py"
+LAST = "tests/secfc/active/test_a20_last_words.py"
 STEERED = "tests/secfc/active/test_a18_steered_sums.py"
 
 TABLE = (
@@ -86,16 +90,23 @@ TABLE = (
     DeviationRow(
         "any one client, or the server, in comparisons, without a dealer (`dealer=None`) with "
         "`Threshold(deviating=1)`, the default of `2 t + 2` clients",
-        "nothing", "nothing, but for one threshold test a point in a start by "
-        "`CenterSeparation`",
+        "nothing", "nothing",
         "each part is played by two, one of whom vouches for what the other says, in each round; what both "
         "deal of labels that stay shared is compared, and products of these are checked, but for `2**-60`",
-        "noticed", "labels+dealerless+several|owners+dealerless+several|final+dealerless+several",
+        "noticed",
+        "labels+dealerless+several|owners+dealerless+several|final+dealerless+several|added+dealerless+several",
         (f"{READING}::test_where_each_part_is_played_by_two_a_member_is_refused_before_a_label",
          f"{SIZES}::test_where_each_part_is_played_by_two_a_member_is_refused_before_a_size",
          f"{WITNESSED}::test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used",
          f"{WITNESSED}::test_a_lie_about_labels_that_stay_shared_ends_the_run_before_anything_of_its_step",
          f"{WITNESSED}::test_it_is_the_check_of_products_that_notices_other_labels"),
+    ),
+    DeviationRow(
+        "a client in masked replies of a start by `CenterSeparation`", "which points begin in no cluster",
+        "one threshold test a point and start",
+        "nothing: a number added alike to all distances of a point passes, and changes what is compared by a "
+        "factor", "unnoticed", "separated",
+        (f"{NOISE}::test_a_number_added_alike_to_a_point_s_distances_separates_it",),
     ),
     DeviationRow(
         "up to `t` clients in sums of clusters that are rounded", "nothing", "nothing",
@@ -176,8 +187,9 @@ TABLE = (
         "nothing", "nothing",
         "`Threshold(deviating=1)`, the default where there are clients enough: words are compared before "
         "labels, sizes, rounded centers or shares of them leave",
-        "noticed", "labels+dealt+several|owners+dealt+several|final+dealt+several",
-        (f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
+        "noticed", "labels+dealt+several|owners+dealt+several|final+dealt+several|added+dealt+several",
+        (f"{NOISE}::test_a_false_word_ends_the_run_before_a_noisy_sum_is_told",
+         f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
          f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
          f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody",
          f"{WORDS}::test_one_flipped_bit_while_centers_are_rounded_ends_a_run_before_a_share_of_one",
@@ -210,7 +222,29 @@ TABLE = (
         "what `Distances()` shows, up to rotation",
         "trusted with dealing: a client's own replies pass checks whose masks it knows, and to check them "
         "otherwise would leave it its tables, by which it reads as much; nobody deals under `dealer=None`",
-        "unnoticed", "dealt",
+        "unnoticed", "labels+dealt|owners+dealt|final+dealt",
+    ),
+    DeviationRow(
+        "a client in masked replies, the dealer, or one client of the committee where each part is played by "
+        "one, `NoisySums()`",
+        "centers", "**sums in which a row counts more than its noise covers**, as it says how far rows are",
+        "nothing: the check of replies misses a number added alike to a row's distances from all centers, "
+        "which changes no nearest center, but how far it is", "unnoticed", "added",
+        (f"{NOISE}::test_a_number_added_alike_to_a_row_s_distances_moves_noisy_sums",
+         f"{NOISE}::test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums"),
+    ),
+    DeviationRow(
+        "a client in its part of noisy sums, or the server in the centers it makes of them, `NoisySums()`",
+        "centers, by anything; the server also for some clients alone",
+        "nothing that the budget does not cover",
+        "nothing: of their noise the others' lies on whatever is told", "unnoticed", "added",
+        (f"{NOISE}::test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more",),
+    ),
+    DeviationRow(
+        "a client in noisy distances or its noise on them, `NoiseInShares()`", "labels",
+        "nothing that the budget does not cover",
+        "nothing: of their noise the others' lies on whatever its labels are of", "unnoticed", "blurred",
+        (f"{NOISE}::test_false_noisy_distances_choose_labels_and_stay_under_the_others_noise",),
     ),
     DeviationRow(
         "the dealer together with one client of the committee", "everything", "every distance",
@@ -263,7 +297,7 @@ TABLE = (
     DeviationRow(
         "a client that shares rows beyond the public bound", "nothing", "nothing",
         "a test of shared rows before the first label; with `Private()` nobody is named", "named",
-        "labels|owners|final|distances",
+        "labels|owners|final|distances|added|blurred",
         (f"{VALIDITY}::test_far_rows_are_refused_and_named",
          "tests/secfc/active/test_a1_merged_rows.py::test_far_rows_are_refused_though_nobody_is_named"),
     ),
@@ -273,7 +307,8 @@ TABLE = (
     ),
     DeviationRow(
         "the server that asks for more, or for other steps, than the plan has", "nothing", "nothing",
-        "every client walks the plan's questions itself", "named", "labels|owners|final|distances",
+        "every client walks the plan's questions itself", "named",
+        "labels|owners|final|distances|added|blurred",
         ("tests/secfc/active/test_a3_questions.py::test_more_steps_than_planned_are_refused",
          "tests/secfc/active/test_a3_questions.py::test_another_start_than_the_seed_gives_is_refused"),
     ),
@@ -310,19 +345,23 @@ TABLE = (
         "up to `t` members that tell false shares of a secure sum, of opened centers, or of distances of "
         "local clusters", "nothing", "nothing",
         "who reads waits for `2t + 1` shares, of centers and distances for all, and refuses what is on no "
-        "polynomial; `w` shares notice `w - t - 1` false ones, of distances `w - 2t - 1`",
+        "polynomial; after losses `w` shares notice `w - t - 1` false ones, and open nothing where that is "
+        "none; of distances `w - 2t - 1`",
         "noticed", "sums",
         (f"{SUMS}::test_a_false_word_of_a_sum_is_noticed_always",
-         f"{SUMS}::test_whatever_is_summed_a_member_that_tells_a_false_word_ends_the_run"),
+         f"{SUMS}::test_whatever_is_summed_a_member_that_tells_a_false_word_ends_the_run",
+         f"{SUMS}::test_so_many_words_as_the_module_says_notice_so_many_lies"),
     ),
     DeviationRow(
-        "the server that tells clients different sums or questions between secure sums", "nothing", "nothing",
-        "who deals shares shows members digests of what it was told; the last result is not compared",
+        "the server that tells clients different sums, questions or results", "nothing", "nothing",
+        "who deals shares shows members digests of what it was told; in the end all do",
         "noticed", "sums",
         ("tests/secfc/federated/test_missing_features.py::"
          "test_a_server_that_tells_two_clients_different_sums_is_noticed_before_they_add_again",
          "tests/secfc/feddp/test_feddp.py::"
-         "test_a_server_that_asks_clients_different_questions_is_noticed_before_they_add"),
+         "test_a_server_that_asks_clients_different_questions_is_noticed_before_they_add",
+         f"{LAST}::test_who_is_told_other_last_sums_ends_the_run",
+         f"{LAST}::test_who_is_told_other_noisy_centers_ends_the_run"),
     ),
     DeviationRow(
         "the server that tells all clients the same false sums or centers", "the result",
@@ -342,7 +381,14 @@ TABLE = (
         "it must know sums of the row's features, which are checked before a label is told, but for `2**-60`",
         "noticed", "owners+private",
         (f"{FOREIGN}::test_it_is_refused_before_an_owner_is_told_a_label",
-         f"{FOREIGN}::test_without_the_check_it_reads_the_labels_of_all_rows"),
+         f"{FOREIGN}::test_without_the_check_it_reads_the_labels_of_all_rows",
+         f"{HIDING}::test_an_owner_whose_key_is_at_rows_of_others_is_refused"),
+    ),
+    DeviationRow(
+        "up to `t` clients in labels that they tell an owner, `OwnLabels()` with `Private()`", "nothing",
+        "nothing", "an owner hears labels times a key of its own as well, but for `2**-29`", "noticed",
+        "owners+private",
+        (f"{HIDING}::test_a_responder_that_adds_to_a_label_ends_the_run_whosever_row_it_is",),
     ),
     DeviationRow(
         "a client that says it holds rows of others, or divides rows falsely, `Private(counts=\"hidden\")`",
@@ -394,7 +440,7 @@ TABLE = (
     ),
     DeviationRow(
         "`t + 1` clients together", "everything", "everything", "a larger `t`", "unnoticed",
-        "labels|owners|final|distances|sums",
+        "labels|owners|final|distances|added|blurred|sums",
     ),
     DeviationRow(
         "whoever carries messages",
@@ -414,7 +460,10 @@ def cells_of(row: DeviationRow) -> tuple[str, str, str, str, str]:
     return row.who, row.falsifies, row.learns, row.stops, row.seen
 
 
-POLICY_WORDS = ((Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnly, "final"))
+POLICY_WORDS = (
+    (Distances, "distances"), (OwnLabels, "owners"), (FinalLabelsOnly, "final"), (NoisySums, "added"),
+    (NoiseInShares, "blurred"),
+)  # fmt: skip
 
 
 # Such words for runs of other algorithms.
@@ -437,18 +486,17 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
         floor = get_parameter(algorithm, "floor")
         more = ["lost"] if floor == 1 else ["steps"] if floor else []
         return frozenset([*OTHER_KINDS.get(type(algorithm).__name__, "").split(), *more])
-    policy, found = capabilities.policy, set[str]()
-    for kind, word in POLICY_WORDS:
-        found |= {word} if isinstance(policy, kind) else set()
-    if not found:
-        found = {"labels"} if policy.capabilities.exact else {"distances"}
-    if "distances" not in found:
+    policy = capabilities.policy
+    found = {word for kind, word in POLICY_WORDS if isinstance(policy, kind)} or {"labels"}
+    compares = not found & {"distances", "blurred"}
+    if compares:
         found.add("dealt" if policy.capabilities.dealer else "dealerless")
+    found |= {"separated"} if isinstance(algorithm.init, CenterSeparation) else set()
     found |= {"rounded"} & {algorithm.quantization.centers}
     found |= {"joined"} if capabilities.joins else set()
     if isinstance(capabilities.membership, Private):
         found |= {"private", "unseen" if capabilities.membership.counts == "hidden" else "counted"}
-    if "distances" not in found:
+    if compares:
         found.add("several" if getattr(plan, "deviating", _several_wanted(algorithm)) else "alone")
     return frozenset(found)
 

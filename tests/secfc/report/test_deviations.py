@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import secfc
+from secfc.privacy import Bound, Budget
 from secfc.report.deviations import TABLE, DeviationRow, kinds_of, rows_about
 
 ROOT = Path(__file__).parents[3]
@@ -89,6 +90,11 @@ def test_of_the_night() -> None:
         ),
         (secfc.SecFC(3, disclosure=secfc.FinalLabelsOnly()), {"final", "dealerless", "several"}),
         (secfc.SecFC(3, disclosure=secfc.Distances()), {"distances"}),
+        (secfc.SecFC(3, disclosure=secfc.NoiseInShares(Budget(1.0, 1e-6), Bound.given(1.0))), {"blurred"}),
+        (
+            secfc.SecFC(3, disclosure=secfc.NoisySums(Budget(1.0, 1e-6), Bound.given(1.0), dealer=None)),
+            {"added", "dealerless", "several"},
+        ),
         (secfc.FederatedLloyd(3), {"sums", "lost"}),
         (secfc.FederatedLloyd(3, floor=10), {"sums", "steps"}),
         (secfc.KFed(3, k_local=2), set()),
@@ -101,6 +107,10 @@ def test_a_run_is_told_of_the_rows_about_it(way: object, kinds: set[str]) -> Non
     assert told
     assert all(row in told for row in TABLE if not row.concerns)
     assert len(told) < len(TABLE)
+
+
+def test_a_start_whose_points_are_compared_by_a_factor_is_told_of() -> None:
+    assert "separated" in kinds_of(secfc.SecFC(3, init=secfc.CenterSeparation(secfc.RandomPoints())))
 
 
 def test_rows_of_parts_played_by_two_are_told_where_it_is_so() -> None:
@@ -141,6 +151,9 @@ def test_every_row_is_told_to_somebody() -> None:
         "joined",
         "lost",
         "pairs",
+        "added",
+        "separated",
+        "blurred",
     }
     assert rows_about(words) == TABLE
     named = {w for row in TABLE for w in row.concerns.replace("+", "|").split("|")} - {""}

@@ -1,0 +1,171 @@
+"""A22: lies where noise protects what is opened, or a comparison sees more than replies are checked for.
+
+The check of replies misses a number added alike to all distances of a row.  That changes no nearest center;
+it does change how far the row is from it, which shells of `NoisySums` and `CenterSeparation` ask for.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import secfc
+from field import SeededCoins
+from field.ring.basis import LANE_PRIMES
+from secfc.coded.messages import MaskedBits, MaskedDistances, MaskedSum
+from secfc.disclosure.noise import sums
+from secfc.errors import SuspectedParties
+from secfc.roles.exchange import SERVER, STRIDE
+from tests.secfc.disclosure.checked.test_checked_replies import lying
+from tests.secfc.disclosure.test_noise import in_shares, questions, run_noisy
+from tests.secfc.disclosure.test_noisy_sums import opened, people, policy, run_sums
+from tests.small import federation
+
+LIAR = "client-2"
+
+
+def adding(kind, number, place, first=False):
+    """Client 2 adds so much at a place of what it says of a kind; what it said to the server without.
+
+    first: only while the first question is answered that it says this of.
+    """
+    true, asked = [], []
+
+    def faults(e):
+        if (e.kind, e.sender) != (kind, LIAR) or not e.body.values.size:
+            return (e,)
+        asked.append(e.round // STRIDE)
+        if first and asked[-1] != asked[0]:
+            return (e,)
+        true.extend([e.body.values] if e.recipient == SERVER else [])
+        values = e.body.values.astype(np.uint64)
+        primes = np.array(LANE_PRIMES[: len(values)], np.uint64).reshape(-1, *[1] * (values.ndim - 1))
+        for lane, prime in zip(values, LANE_PRIMES, strict=False):
+            lane[place] += np.uint64(number % prime)
+        return (replace(e, body=replace(e.body, values=(values % primes).astype(e.body.values.dtype))),)
+
+    return faults, true
+
+
+def silence_noise(monkeypatch):
+    """What is opened is then exact."""
+    monkeypatch.setattr(
+        sums, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
+    )
+
+
+def are_moved(result, points):
+    """Whether any of the sums that were opened are others than those of the points."""
+    return any((got != expected).any() for got, expected, _ in opened(result, points))
+
+
+# --- noisy sums ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "turn"),
+    [(MaskedDistances, "values", 1), (MaskedSum, "values", 1), (MaskedBits, "words", 0)],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_a_false_word_ends_the_run_before_a_noisy_sum_is_told(kind, field, turn):
+    """Of a question about several centers, or of the first one."""
+    told = []
+    lies, seen = lying(kind, field, "client-2" if kind is MaskedDistances else None, 0, turn)
+
+    def faults(e):
+        told.extend([e.round] * (e.kind == "CodedCenters"))
+        return lies(e)
+
+    with pytest.raises(SuspectedParties):
+        run_sums(policy(), people()[0], faults=faults)
+    assert all(number < seen[turn] for number in told)
+
+
+def test_a_number_added_alike_to_a_row_s_distances_moves_noisy_sums(monkeypatch):
+    """As if the row were farther away; if it is less it is a far row that counts as a near one."""
+    silence_noise(monkeypatch)
+    data, points = people()
+    alike, _ = adding("MaskedDistances", 1 << 28, (..., 3))
+    assert are_moved(run_sums(policy(), data, faults=alike), points)
+    # Control: of one of several centers alone it is noticed.
+    one, _ = adding("MaskedDistances", 1 << 28, (slice(1, 2), 3))
+    with pytest.raises(SuspectedParties, match="do not fit the shares of the rows"):
+        run_sums(policy(), data, faults=one)
+
+
+def test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums(monkeypatch):
+    silence_noise(monkeypatch)
+    data, points = people()
+
+    def flip(plane):
+        """Client 0's bit of the fourth row in the first opening, of some plane."""
+        rounds = []
+
+        def faults(e):
+            mine = e.kind == "MaskedBits" and e.sender == "client-0"
+            rounds.extend([e.round] * mine)
+            if not mine or e.round != rounds[0]:
+                return (e,)
+            words = e.body.words.copy()
+            words[0, plane, 0] ^= np.uint64(8)
+            return (replace(e, body=replace(e.body, words=words)),)
+
+        return faults
+
+    def moves(plane):
+        with suppress(SuspectedParties):  # where no one shell wins
+            return are_moved(run_sums(policy(), data, threshold=alone, faults=flip(plane)), points)
+
+    alone = secfc.Threshold(1, deviating=0)
+    assert any(map(moves, range(20)))
+    # Controls: nobody else moves them, and where two play each part the run ends.
+    assert not are_moved(run_sums(policy(), data, threshold=alone), points)
+    with pytest.raises(SuspectedParties, match="nothing of this step was opened"):
+        run_sums(policy(), data, faults=flip(0))
+
+
+def test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more():
+    """What is opened is what would be, under all noise, and a number that the client knows before."""
+    data, _ = people()
+    lies, true = adding("CodedCenters", 1 << 20, (0, 0))
+    honest, false = run_sums(policy(), data), run_sums(policy(), data, faults=lies)
+    assert (false.centers != honest.centers).any()
+    code, told = false.plan.code, [e for e in false.transcript.envelopes if e.kind == "CodedCenters"]
+    words = {false.plan.clients.index(e.sender): e.body.values for e in told if e.round == told[0].round}
+    shift = sums.opened_numbers(false.plan, code.interpolate(words, 2)) - sums.opened_numbers(
+        false.plan, code.interpolate({**words, false.plan.clients.index(LIAR): true[0]}, 2)
+    )
+    assert np.argwhere(shift).tolist() == [[0, 0]]
+
+
+# --- noisy distances ----------------------------------------------------------------------------------
+
+
+def test_false_noisy_distances_choose_labels_and_stay_under_the_others_noise():
+    def noisy(faults=lambda e: (e,)):
+        return run_noisy(in_shares(), faults=faults, coins=lambda party: SeededCoins(5, f"noise {party}"))
+
+    lies, true = adding("CodedDistances", 1 << 75, 0)
+    honest, false = noisy(), noisy(lies)
+    assert true
+    (_, decoded), (_, exact) = next(questions(false)), next(questions(honest))
+    assert (decoded != exact).all(axis=1).tolist() == [True, False, False]
+    assert (decoded == exact)[1:].all()
+    assert any((a != b).any() for a, b in zip(false.history, honest.history, strict=False))
+
+
+# --- a start that compares by a factor ------------------------------------------------------------------
+
+
+def test_a_number_added_alike_to_a_point_s_distances_separates_it():
+    """Under clusters of equal sizes it is the same number; of other sizes in proportion to their squares."""
+    labels = np.arange(24, dtype=np.int32) % 2
+    start = secfc.CenterSeparation(secfc.GivenLabels(labels))
+    way, data = secfc.SecFC(2, 1, start, max_iter=1), federation(5, 24, 2, seed=2)
+    honest = secfc.fit(way, data, seed=1)
+    found = []
+    for point in range(4):
+        lies, _ = adding("MaskedDistances", 1 << 50, (..., point), first=True)
+        found.append(secfc.fit(way, data, seed=1, faults=lies))
+    assert any((run.history[0] != honest.history[0]).any() for run in found)
