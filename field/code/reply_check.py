@@ -440,7 +440,7 @@ class DistanceCheck:
         offset = np.zeros(points.shape[:2], basis.dtype)
         for g in range(1, k + 1):
             lower = slice(0, g - 1)  # clusters before a = g - 1
-            total = sum_last(basis, np.ascontiguousarray(points[:, :, groups[g]]))
+            total = sum_last(basis, np.take(points, groups[g], axis=2))
             part = basis.multiply(total, sum_last(basis, np.ascontiguousarray(factors[:, :, g, lower])))
             count = basis.reduce(np.array([len(groups[g])]))
             more = basis.multiply(count, sum_last(basis, np.ascontiguousarray(constants[:, :, g, lower])))

@@ -21,7 +21,7 @@ one member knows every distance.  Assumes parties that follow the protocol.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -307,15 +307,24 @@ class DealerSchedule(DealtContest):
 # --- masks of distances -----------------------------------------------------------------------------
 
 
-def mask_distances(basis: Basis, weights: Array, values: Array, stream: Coins) -> Array:
-    """weights * values + rho: what a client sends of its coded distances (lanes, k, m), uniform residues.
+def mask_distances(
+    basis: Basis,
+    weights: Array,
+    shape: tuple[int, ...],
+    values: Callable[[], Array],
+    stream: Coins,
+    threads: int = 1,
+) -> Array:
+    """weights * values + rho: what a client sends of its coded distances (lanes, *shape), uniform residues.
 
-    weights: (lanes,) the client's weight in the decoded sum.  stream: one it shares with the dealer, who
-    expands the same rho with `total_mask`.
+    weights: (lanes,) the client's weight in the decoded sum.  values: computes the distances.  stream: one
+    it shares with the dealer, who expands the same rho with `total_mask`.  threads: of the processor.
     """
-    out = basis.sample(values.shape[1:], stream)
-    flat = values.reshape(basis.lanes, -1)
-    basis.add_scaled(out.reshape(basis.lanes, -1), flat[None], [[weight] for weight in weights.tolist()])
+    # What has parts of its own is last: whoever has drawn the masks takes some of them.
+    tasks: list[Callable[[], Array]] = [partial(basis.sample, shape, stream), values]
+    out, found = run_parallel(tasks, threads)
+    flat, factors = found.reshape(basis.lanes, -1), [[weight] for weight in weights.tolist()]
+    basis.add_scaled(out.reshape(basis.lanes, -1), flat[None], factors, threads=threads)
     return out
 
 

@@ -15,7 +15,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -152,10 +151,94 @@ def working_clock() -> float:
 R = TypeVar("R")
 
 
-@lru_cache(maxsize=8)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="secfc")
+class _Here(threading.local):
+    """The job whose task this thread is at."""
 
+    job: _Job | None = None
+
+
+_here = _Here()
+
+
+class _Job:
+    """Tasks of one call, and what came of them: whoever joins takes the next task that nobody took."""
+
+    def __init__(self, tasks: Sequence[Callable[[], Any]]) -> None:
+        self.tasks = tasks
+        # One step of an iterator is one step of the interpreter, so no task is taken twice.
+        self.left, self.helpers = iter(range(len(tasks))), 0
+        self.results: dict[int, Any] = {}
+        self.errors: dict[int, BaseException] = {}
+        self.outer = _here.job
+
+    def work(self) -> None:
+        before, _here.job = _here.job, self
+        for i in self.left:
+            try:
+                self.results[i] = self.tasks[i]()
+            except BaseException as error:
+                self.errors[i] = error
+        _here.job = before
+
+    def is_part(self, whole: _Job) -> bool:
+        """Whether a task of the other one waits for this one."""
+        return self.outer is not None and (self.outer is whole or self.outer.is_part(whole))
+
+
+class _Pool:
+    """Threads that wait for tasks, beside those that call."""
+
+    def __init__(self, helpers: int) -> None:
+        lock = threading.Lock()
+        self.idle, self.waiting = threading.Condition(lock), threading.Condition(lock)
+        self.open: list[_Job] = []  # of which some tasks may be left
+        for _ in range(helpers):
+            threading.Thread(target=self._help, name="secfc", daemon=True).start()
+
+    def run(self, job: _Job) -> None:
+        with self.idle:
+            self.open.append(job)
+            self.idle.notify(len(job.tasks) - 1)
+            self.waiting.notify_all()
+        try:
+            job.work()
+        finally:
+            with self.waiting:
+                self._close(job)
+        with self.waiting:
+            while job.helpers:
+                # Who waits for tasks takes over what these spread, and nothing else: that could take longer.
+                parts = [other for other in self.open if other.is_part(job)]
+                if parts:
+                    self._join(parts[-1])
+                else:
+                    self.waiting.wait()
+
+    def _help(self) -> None:
+        with self.idle:
+            while True:
+                self.idle.wait_for(lambda: self.open)
+                self._join(self.open[-1])
+
+    def _join(self, job: _Job) -> None:
+        """Work, where the lock is held, and hold it again."""
+        job.helpers += 1
+        self.idle.release()
+        try:
+            job.work()
+        finally:
+            self.idle.acquire()
+            job.helpers -= 1
+            self._close(job)
+            if not job.helpers:
+                self.waiting.notify_all()
+
+    def _close(self, job: _Job) -> None:
+        if job in self.open:
+            self.open.remove(job)
+
+
+_pool = lru_cache(maxsize=None)(_Pool)
 
 # A forked child has the pool and none of its threads: work for it would wait for ever.
 if hasattr(os, "register_at_fork"):
@@ -165,30 +248,17 @@ if hasattr(os, "register_at_fork"):
 def run_parallel(tasks: Sequence[Callable[[], R]], threads: int) -> list[R]:
     """The results of independent tasks, in order; with one thread they run here, one after another.
 
-    Each thread, of which this one is one, takes the next task that nobody took.  Raises what the first of the
-    tasks raises, once all have ended.
+    Each thread, of which this one is one, takes the next task that nobody took; of tasks that spread others,
+    whoever has nothing left takes these.  Raises what the first of the tasks raises, once all have ended.
     """
     if threads == 1 or len(tasks) == 1:
         return [task() for task in tasks]
-    # One step of an iterator is one step of the interpreter, so no task is taken twice.
-    left, results, errors = iter(range(len(tasks))), dict[int, R](), dict[int, BaseException]()
-
-    def work() -> None:
-        for i in left:
-            try:
-                results[i] = tasks[i]()
-            except BaseException as error:
-                errors[i] = error
-
-    helpers = [_pool(threads - 1).submit(work) for _ in range(min(threads, len(tasks)) - 1)]
-    work()
-    for helper in helpers:
-        # One that nobody has begun has nothing left to do, so tasks may have tasks of their own.
-        if not helper.cancel():
-            helper.result()
-    if errors:
-        raise errors[min(errors)]
-    return [results[i] for i in range(len(tasks))]
+    job = _Job(tasks)
+    if tasks:
+        _pool(threads - 1).run(job)
+    if job.errors:
+        raise job.errors[min(job.errors)]
+    return [job.results[i] for i in range(len(tasks))]
 
 
 def split_range(count: int, pieces: int) -> list[slice]:

@@ -252,22 +252,29 @@ class Basis:
         total: Array = each.sum(axis=-1, dtype=np.uint64)
         return (total % self.column(total.ndim, np.uint64)).astype(self.dtype)
 
-    def add_scaled(self, out: Array, residues: Array, factors: Sequence[Sequence[int]]) -> None:
+    def add_scaled(
+        self, out: Array, residues: Array, factors: Sequence[Sequence[int]], *, threads: int = 1
+    ) -> None:
         """out += sum_q factors[lane][q] residues[q], in place.
 
         out (lanes, N), contiguous rows of any stride; residues (q, lanes, >= N), C-contiguous; canonical.
+        threads: of the processor, each of which adds up a lane.
         """
         from field.kernels import scalar as kernels
+        from field.kernels.compiling import run_parallel
 
-        width = out.shape[1]
-        for lane, p in enumerate(self.primes):
+        def add_up(lane: int, p: int) -> None:
             if self.can_fold:
                 centered = np.array([f - p if f > p // 2 else f for f in factors[lane]], np.int64)
                 c = np.int64(LANE - p)
                 kernels.add_scaled_lane(out[lane], residues, np.int64(lane), centered, c, np.int64(p))
-                continue
+                return
             for factor, words in zip(factors[lane], residues, strict=True):
-                kernels.add_scaled_plain(out[lane], words[lane, :width], np.uint64(factor), np.uint64(p))
+                plain = words[lane, : out.shape[1]]
+                kernels.add_scaled_plain(out[lane], plain, np.uint64(factor), np.uint64(p))
+
+        tasks = [partial(add_up, lane, p) for lane, p in enumerate(self.primes)]
+        run_parallel(tasks, threads if out.nbytes > SHORT else 1)
 
     def matmul(self, matrix: Array, columns: Array) -> Array:
         """Product of small matrices with wide ones: (lanes, r, q) and (lanes, q, N) to (lanes, r, N).

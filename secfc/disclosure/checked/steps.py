@@ -453,7 +453,7 @@ class CheckingClient:
         inbox = yield from receive_all(wait, MaskedProducts, asked.at(PRODUCTS))
         products |= {c: asked.check_products(c, message) for c, message in inbox.items()}
         if masks is not None:
-            told = MaskSums(weights.combine(*masks))
+            told = MaskSums(weights.combine(*masks, threads=threads))
             yield Exchange(to_all(asked.committee, told), round=asked.round(MASKS), phase="check")
         if sums is not None:
             mine = weights.combine(sums[0], beside(sums[1]), threads=threads)

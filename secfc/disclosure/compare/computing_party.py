@@ -14,6 +14,7 @@ from field.code.masking import PairKeys
 from field.compare import dealer_protocol
 from field.compare.correlated_randomness import PartyRandomness
 from field.compare.dealer_protocol import Moves
+from field.kernels.compiling import run_parallel
 from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, LabelShare, MaskedDistances, MaskedSum, MissingMessages
 from secfc.coded.plan import CodedPlan
@@ -250,10 +251,11 @@ class ComputingParty:
         """
         if self.name not in match.responders:
             return {}
-        basis = match.schedule.basis
-        values = match.rivals.competing_distances(measured, basis.lanes)
-        stream = mask_streams(match, self.mine, (0,))[0]
-        hiding = dealer_protocol.mask_distances(basis, match.weights(self.name), values, stream)
+        basis, stream = match.schedule.basis, mask_streams(match, self.mine, (0,))[0]
+        values = partial(match.rivals.competing_distances, measured, basis.lanes)
+        hiding = dealer_protocol.mask_distances(
+            basis, match.weights(self.name), match.shape, values, stream, measured.rows.threads
+        )
         further: Array | None = None
         if checking is not None:
             hides = basis.sample((checking.asked.check.more,), stream)
@@ -348,7 +350,7 @@ class ComputingParty:
         )
         sums |= yield from receive_all(wait, MaskedSum, first + SUM)
         yield from InterleavedRole.hear_all(begun.beside, number + match.opening)
-        masked, further = self.all_sums(match, sums)
+        masked, further = self.all_sums(match, sums, threads)
         if match.follows and self.name == match.corrected:
             further = yield from self.add_further(match, behind)
         return masked, further, corrections
@@ -406,20 +408,28 @@ class ComputingParty:
     ) -> MaskedSum:
         """What all responders told this member, added up, and if it is the corrected one further replies."""
         basis = match.schedule.basis
-        values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
+        checks = [partial(self.residues, match, c, m.values, self.name) for c, m in parts.items()]
+        values = run_parallel(checks, threads)
         more = None
         if self.name == match.corrected and match.checked is not None and not match.follows:
             each = [check_further(basis, c, m.further, match.checked) for c, m in parts.items()]
             more = basis.add_all(each)
         return MaskedSum(basis.add_all(values, threads=threads), further=more)
 
-    def all_sums(self, match: ComparisonSession, sums: Mapping[PartyId, MaskedSum]) -> tuple[Array, Array]:
+    def all_sums(
+        self, match: ComparisonSession, sums: Mapping[PartyId, MaskedSum], threads: int
+    ) -> tuple[Array, Array]:
         """All masked distances (lanes, k, m), and further replies, of what members added up."""
-        values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
+        masked = np.empty((match.schedule.basis.lanes, *match.shape), match.schedule.basis.dtype)
+
+        def take(c: PartyId) -> None:
+            masked[:, :, match.parts[c]] = self.residues(match, c, sums[c].values, c)
+
+        run_parallel([partial(take, c) for c in match.parts], threads)
         more = sums[match.corrected].further
         due = None if match.follows else match.checked
         further = check_further(match.schedule.basis, match.corrected, more, due)
-        return np.concatenate(values, axis=2), further
+        return masked, further
 
     def residues(self, match: ComparisonSession, sender: PartyId, values: Array, member: PartyId) -> Array:
         """Masked distances of the points that this member sums up, checked."""

@@ -150,6 +150,27 @@ def test_each_of_two_tasks_has_a_thread_and_one_thread_has_both():
         run_parallel([lambda: met.wait(0.1)] * 2, 1)
 
 
+def test_who_waits_for_a_task_takes_over_what_it_spreads_and_nothing_else():
+    me, begun, over = threading.get_ident(), threading.Event(), threading.Event()
+    met, strangers = threading.Barrier(2), []
+
+    def stranger():
+        run_parallel([lambda: strangers.append(threading.get_ident())] * 50, 2)
+        over.set()
+
+    def spread():
+        if threading.get_ident() == me:
+            return begun.wait(30)
+        begun.set()
+        together = run_parallel([lambda: met.wait(30) >= 0] * 2, 2)
+        threading.Thread(target=stranger).start()
+        return all(together) and over.wait(30)
+
+    assert run_parallel([spread] * 2, 2) == [True, True]
+    assert len(strangers) == 50
+    assert me not in strangers
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_the_error_of_the_first_task_is_raised_once_all_have_ended(threads):
     ended = []

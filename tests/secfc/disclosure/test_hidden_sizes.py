@@ -217,7 +217,9 @@ def test_what_a_member_is_told_is_uniform_under_a_dealer(monkeypatch):
 
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)
     monkeypatch.setattr(
-        dealer_protocol, "mask_distances", lambda basis, weights, values, stream: np.zeros_like(values)
+        dealer_protocol,
+        "mask_distances",
+        lambda basis, weights, shape, values, stream, threads: np.zeros((basis.lanes, *shape), np.uint32),
     )
     assert not any(is_uniform(masked_to(final(data, max_iter=3), c)[1]) for c in ("client-0", "client-1"))
 

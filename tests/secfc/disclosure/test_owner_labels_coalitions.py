@@ -231,10 +231,9 @@ def fails(name, kind, results):
 
 
 def test_distances_without_masks_show(monkeypatch):
-    def bare(basis, weights, values, stream):
-        return basis.multiply(
-            values, np.broadcast_to(weights.reshape(-1, 1, 1), values.shape).astype(values.dtype)
-        )
+    def bare(basis, weights, shape, values, stream, threads):
+        factors = np.broadcast_to(weights.reshape(-1, 1, 1), (basis.lanes, *shape))
+        return basis.multiply(values(), factors.astype(basis.dtype))
 
     monkeypatch.setattr(computing_party.dealer_protocol, "mask_distances", bare)
     monkeypatch.setattr(
