@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ from secfc.cli.shell import outputs, program, screen
 from secfc.cli.shell.method import ChosenAlgorithm, Method
 from secfc.cli.shell.options import Whole, fields_of, option
 from secfc.coded_kmeans import parameters as words
+from secfc.data.inputs import EXTRAS
 from secfc.data.mixtures import rotated_digits
 from secfc.errors import InputError
 from secfc.kmeans.starts import STARTS
@@ -835,6 +837,40 @@ assert compiled() == before, compiled() - before
 
 
 # --- the rest --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", EXTRAS["dp"])
+def test_warmup_leaves_out_noise_whose_libraries_are_not_there(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(tiny_runs, "tiny_run", lambda algorithm: ran.append(repr(algorithm)) or Mock())
+    monkeypatch.setattr(tiny_runs, "_compile_labeling", Mock())
+    monkeypatch.setattr(tiny_runs, "tiny_union", Mock())
+
+    def noisy() -> int:
+        tiny_runs.compile_all()
+        return sum("NoiseInShares" in one or "FedDPKMeans" in one for one in ran)
+
+    assert noisy() == 3
+    ran.clear()
+    monkeypatch.setitem(sys.modules, library, None)
+    assert noisy() == 0
+    assert ran
+
+
+@pytest.mark.nightly
+def test_warmup_needs_no_extra() -> None:
+    """An image of a site has what `[deploy]` installs, and no more."""
+    code = """
+import sys
+from secfc.data.inputs import EXTRAS
+sys.modules.update(dict.fromkeys(module for extra in EXTRAS.values() for module in extra))
+from secfc.tiny_runs import compile_all
+compile_all()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_warmup_says_where_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
