@@ -91,7 +91,7 @@ def check_lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
         yield CheckResult("ok", "shows", sentence)
     for harmless, sentence in serving_sentences(run, asked):
         yield CheckResult("ok" if harmless else "warn", "serves", sentence)
-    yield CheckResult("ok" if spared_clients(asked) else "warn", "losses", spare_sentence(asked))
+    yield CheckResult("ok" if spared_clients(asked) else "warn", "losses", spare_sentence(run, asked))
     for note in asked.notes:
         yield CheckResult("warn" if "protects nobody" in note else "ok", "note", note)
     rows = 1

@@ -248,7 +248,7 @@ def _run(given: InitOptions) -> str:
         work.algorithm.plan(replace(work.public, counts=(100,) * len(work.public.clients)))
     for note in (
         *work.notes,
-        spare_sentence(work),
+        spare_sentence(made, work),
         *carried_sentences(work),
         *(more for _, more in serving_sentences(made, work)),
     ):

@@ -69,7 +69,7 @@ def go_on(given: GoOnOptions) -> None:
     asked, least = build_run(site.run), site.file.floors.fewest_clients
     left = tuple(dict.fromkeys((*site.without(), *names)))
     if len(left) > spared_clients(asked):
-        raise RefusedInput(f"without {', '.join(left)} too few are left: {spare_sentence(asked)}.")
+        raise RefusedInput(f"without {', '.join(left)} too few are left: {spare_sentence(site.run, asked)}.")
     if len(site.run.clients) - len(left) < least:
         asked_for = f"{len(site.run.clients) - len(left)} clients, without {', '.join(left)}"
         raise BelowFloor("fewest_clients", asked_for, f"at least {least}")

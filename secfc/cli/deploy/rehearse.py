@@ -106,6 +106,7 @@ def flare_sentence() -> str:
 class Stage:
     """A run with made-up rows.  folder: of journals that have begun, which every rehearsal copies."""
 
+    run: RunFile
     asked: Built
     work: AgreedWork
     identities: dict[PartyId, Any]
@@ -132,7 +133,7 @@ class Stage:
         )  # fmt: skip
         for name in run.parties:
             Journal.open(folder / "begun" / name, name, description_digest(run.description)).close()
-        return cls(asked, work, identities, {p.name: p for p in federation.parties}, folder)
+        return cls(run, asked, work, identities, {p.name: p for p in federation.parties}, folder)
 
     def part(self, name: PartyId, journal: Journal) -> Role[Any]:
         """A party's role from its journal, as its site runs it."""
@@ -218,7 +219,7 @@ def rehearsal_lines(stage: Stage) -> Iterator[tuple[str, bool]]:
 
     wanted = stage.perform(seen=note)
     parties = stage.work.parties
-    yield f"{spare_sentence(stage.asked)}.", True
+    yield f"{spare_sentence(stage.run, stage.asked)}.", True
     for what in (KILLED, AWAY):
         widths = [max(len(name), len(SAME), len(WAITS)) for name in parties]
         yield f"\nIf a party is {what}:", True

@@ -22,7 +22,7 @@ from secfc.coded_kmeans.secfc import AIMED
 from secfc.data.files import category_names
 from secfc.data.inputs import get_parameter, seeded_generator, with_parameters
 from secfc.deploy.floors import Stakes
-from secfc.deploy.runfile import RunFile
+from secfc.deploy.runfile import RunFile, new_session
 from secfc.errors import InputError
 from secfc.kmeans.elbow import parse_k
 from secfc.remedies import word_of
@@ -320,8 +320,8 @@ def carried_sentences(asked: Built) -> Iterator[str]:
     yield said
 
 
-def spare_sentence(asked: Built) -> str:
-    """How many clients the run can do without, and what would spare one."""
+def spare_sentence(run: RunFile, asked: Built) -> str:
+    """How many clients the run can do without, and what would spare one, as plans of it tell."""
     spare, n, t = spared_clients(asked), len(asked.public.clients), asked.stakes.t
     of = f"n={n} clients" + ("" if t is None else f" with t={t}")
     if spare:
@@ -331,12 +331,38 @@ def spare_sentence(asked: Built) -> str:
         return f"{alone}: sums that lack its rows would tell these, below the floor"
     if t is None:
         return alone
-    less = (
-        f"t={t - 1} would spare two, and let any {t} clients together read what others share; "
-        if t > 1
-        else ""
-    )
-    return f"{alone}: {less}a client more would spare one"
+    ways = [way for way in (_spared_by_less(run, asked, t), _spared_by_more(run, t)) if way]
+    return f"{alone}: {'; '.join(ways)}" if ways else alone
+
+
+def _spared_by_less(run: RunFile, asked: Built, t: int) -> str | None:
+    """The largest smaller t that spares somebody, and what it weakens."""
+    deviating = asked.asked.get("deviating") or 0
+    for less in range(t - 1, 0, -1):
+        lower = {"deviating": less} if deviating > less else {}
+        if spared := _spared_with(run, t=less, **lower):
+            words = ", ".join(f"{name}={value}" for name, value in {"t": less, **lower}.items())
+            weaker = f"let any {less + 1} clients together read what others share"
+            return f"{words} would spare {spared}, and {weaker}"
+    return None
+
+
+def _spared_by_more(run: RunFile, t: int) -> str | None:
+    """How many clients more would spare somebody, if one or two do."""
+    for more, words in enumerate(("a client more", "two clients more"), 1):
+        others = {f"another {i}": new_session() for i in range(more)}
+        made = replace(run, identities={**others, **run.identities})
+        if spared := _spared_with(made, t=t):
+            return f"{words} at t={t} would spare {spared}"
+    return None
+
+
+def _spared_with(run: RunFile, **options: Any) -> int:
+    """How many clients a run file can do without with these options, none if it is none."""
+    try:
+        return spared_clients(build_run(replace(run, options={**run.options, **options})))
+    except InputError:
+        return 0
 
 
 def serving_sentences(run: RunFile, asked: Built) -> Iterator[tuple[bool, str]]:

@@ -24,6 +24,7 @@ from secfc.cli.deploy.run_file import (
     leakage_sentences,
     serving_sentences,
     spare_sentence,
+    spared_clients,
 )
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.errors import RefusedInput
@@ -33,7 +34,7 @@ from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, LinkageField
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
 from secfc.deploy.keys import create_key_file, identity_fingerprint, load_key_file
-from secfc.deploy.runfile import RunFile, identity_problems
+from secfc.deploy.runfile import RunFile, identity_problems, new_session
 from secfc.deploy.session import GROUPS_TOLD
 from secfc.deploy.site import SiteFile
 from secfc.deploy.toml_tables import TomlTable
@@ -271,14 +272,50 @@ def test_the_floor_of_totals_counts_as_the_points_of_the_smallest_center_and_spa
         assert (asked.stakes.centers, asked.stakes.smallest) == (True, smallest)
         assert asked.stakes.policy == "federated-lloyd"
         five = build_run(runfile("federated-lloyd", options, {}, identities=FIVE))
-        assert ("can do without 1" in spare_sentence(five)) == (smallest == 1)
-        assert ("below the floor" in spare_sentence(five)) == (smallest == 10)
+        run = runfile("federated-lloyd", options, {}, identities=FIVE)
+        assert ("can do without 1" in spare_sentence(run, five)) == (smallest == 1)
+        assert ("below the floor" in spare_sentence(run, five)) == (smallest == 10)
     for blind, who in ((True, "every client, and not the server"), (False, "everybody")):
         first, _, last = leakage_sentences(
             build_run(runfile("federated-lloyd", {"bound": 9, "blind": blind}, {}))
         )
         assert first.startswith("every client: sums and numbers of the rows of each cluster in every step")
         assert last == f"{who}: the centers of clusters of at least 1 points"
+
+
+SPARED = r"(?:t=(\d)(?:, deviating=(\d))? would spare (\d)|(a|two) clients? more at t=(\d) would spare (\d))"
+
+
+@pytest.mark.parametrize(
+    ("n", "algorithm", "options", "sentence"),
+    [
+        (3, "secfc", {}, "a client more at t=1 would spare 1"),
+        (4, "secfc", {}, "of n=4 clients with t=1 the run can do without 1"),
+        (5, "secfc", {"t": 2}, "t=1 would spare 2, and let any 2 clients together read what others share;"),
+        (5, "secfc", {"t": 2, "deviating": 2}, "t=1, deviating=1 would spare 2, and let any 2 clients"),
+        (6, "secfc", {"t": 2}, "the run can do without 1"),
+        (7, "secfc", {"t": 3, "deviating": 1}, "t=2 would spare 2, and let any 3 clients together"),
+        (3, "secfc", {"disclosure": "own-labels", "dealer": "none"}, "two clients more at t=1 would spare 1"),
+        (5, "secfc", {"t": 2, "disclosure": "own-labels", "dealer": "none"}, "t=1 would spare 1, and"),
+        (3, "profile", {"reveal_centers": True}, "so while one is away all wait"),
+    ],
+)  # fmt: skip
+def test_what_would_spare_a_client_spares_as_many_as_is_said(n, algorithm, options, sentence):
+    def built(n, **options):
+        identities = {f"c{i}": new_session() for i in range(n)} | {"server": new_session()}
+        run = runfile(algorithm, {"bound": 9, **options}, {}, identities=identities)
+        return run, build_run(run)
+
+    said = spare_sentence(*built(n, **options))
+    assert sentence in said
+    assert algorithm != "profile" or said.endswith("all wait")  # nothing would spare anybody there
+    for t, deviating, spared, more, same, others in re.findall(SPARED, said):
+        if t:
+            smaller = options | {"t": int(t)} | ({"deviating": int(deviating)} if deviating else {})
+            assert spared_clients(built(n, **smaller)[1]) == int(spared)
+        else:
+            larger = built(n + (1 if more == "a" else 2), **options | {"t": int(same)})
+            assert spared_clients(larger[1]) == int(others)
 
 
 @pytest.mark.parametrize(
