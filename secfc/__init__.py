@@ -51,6 +51,7 @@ _NAMES = {
     "secfc.kfed": "KFed",
     "secfc.kmeans.bisecting": "Bisecting",
     "secfc.kmeans.elbow": "Elbow",
+    "secfc.kmeans.sampled": "Sampled",
     "secfc.kmeans.splitting": "Splitting",
     "secfc.kmeans.starts": "CenterSeparation GivenLabels KMeansPlusPlus RandomLabels RandomPoints",
     "secfc.overlap.common": "CommonFeatures",
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from secfc.kfed import KFed as KFed
     from secfc.kmeans.bisecting import Bisecting as Bisecting
     from secfc.kmeans.elbow import Elbow as Elbow
+    from secfc.kmeans.sampled import Sampled as Sampled
     from secfc.kmeans.splitting import Splitting as Splitting
     from secfc.kmeans.starts import CenterSeparation as CenterSeparation
     from secfc.kmeans.starts import GivenLabels as GivenLabels

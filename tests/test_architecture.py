@@ -118,6 +118,7 @@ DOORS = {"field", "field.arrays", "field.cached", "psu", "secfc", "secfc._packag
 # Only these may speak of NumPy's generators: experiments, data sets, and starts, which are public.
 EXPERIMENTS = (
     "secfc/data/", "secfc/kmeans/starts.py", "secfc/kmeans/bisecting.py", "secfc/kmeans/splitting.py",
+    "secfc/kmeans/sampled.py",
     "secfc/pipeline.py", "secfc/attacks/", "secfc/cli/", "secfc/grids/", "secfc/planning/",
     "secfc/tiny_runs.py", "secfc/attack_runs.py",
 )  # fmt: skip

@@ -101,6 +101,15 @@ class RowTiles:
         )
         return np.concatenate(list(parts))[: self.shape[0]]
 
+    def read_rows(self, places: Array) -> Array:
+        """Those at ascending places (b,): (b, d) int64."""
+        found = np.empty((len(places), self.shape[1]), np.int64)
+        for rows, tiles in self.batches():
+            mine = slice(*np.searchsorted(places, [rows.start, rows.stop]))
+            at = places[mine] - rows.start
+            found[mine] = tiles[at // TILE, :, at % TILE]
+        return found
+
     def sum_rows(self, labels: Array, k: int) -> tuple[Array, Array]:
         """Sums (k, d) and numbers (k,) int64 of rows by label (m,) in [-1, k)."""
         sums, counts = np.zeros((k, self.shape[1]), np.int64), np.zeros(k, np.int64)

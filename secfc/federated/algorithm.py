@@ -36,16 +36,18 @@ from secfc.data.resolution import (
     sample_size,
     warn_of_resolution,
 )
-from secfc.errors import FaultyServer, InputError
-from secfc.federated.course import CourseEnd, Restarts, Totals
+from secfc.errors import FaultyServer
+from secfc.federated.course import CourseEnd, Near, Restarts, Totals
 from secfc.federated.model import ClientRows, CrowdRows, ExactLabeler, KnownCenters
 from secfc.federated.parts import PartRows
 from secfc.federated.plan import FederatedPlan, RunKey, SharedTotals, make_plan
+from secfc.federated.starts import GivenRows, parse_centers, parse_start
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
+from secfc.kmeans.sampled import Sampled
 from secfc.kmeans.splitting import Splitting
 from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
 from secfc.overlap.plan import complete_clustering, scatter_features
-from secfc.overlap.starts import MatchingStart, MatchingWord, parse_matching_start
+from secfc.overlap.starts import MatchingStart, MatchingWord
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import (
@@ -73,8 +75,6 @@ from secfc.secure_sum.seeds import ShareSeeds, deal_seeds
 
 # --------------------------------------------------------------------------------------------------
 # A site judges whether rounding leaves its own columns enough steps, before it says anything.
-
-GivenRows = tuple[tuple[float, ...], ...]
 
 
 def round_rows(plan: FederatedPlan, party: Party, coarse: Coarse) -> ClientRows:
@@ -207,7 +207,7 @@ class FederatedLloyd:
     """
 
     k: int | Elbow
-    start: Splitting | MatchingStart | MatchingWord | Literal["splitting"] | GivenRows | None = None
+    start: Splitting | Sampled | MatchingStart | MatchingWord | Literal["splitting"] | GivenRows | None = None
     n_init: int = 1
     max_iter: int = 300
     scale: float | None = None
@@ -225,7 +225,7 @@ class FederatedLloyd:
             object.__setattr__(self, "start", parse_start(self.start))
         elif isinstance(self.start, np.ndarray | list | tuple):
             object.__setattr__(self, "start", parse_centers(self.start))
-        matching = not isinstance(self.start, Splitting | tuple | None)
+        matching = not isinstance(self.start, Splitting | Sampled | tuple | None)
         check_fields(self, {**KINDS, **({"start": MATCHING} if matching else {})})
 
     @property
@@ -261,23 +261,25 @@ class FederatedLloyd:
         key = yield from share_key(plan, me, coins)
         seeds = (yield from deal_seeds(plan.sums, me, coins, AGREE + 3)) if plan.seeded else None
         rows = round_all(plan, parties, self.coarse)
-        labels = rows.first_labels()
+        samples = plan.draw_samples(rows, parties, key)
+        labels = samples[plan.first_sample].first_labels()
         if plan.matches:
             labels = yield from match_at_client(plan, plan.start, me, rows.points, coins)
-        sums = ClientSums(plan, me, rows, key, coins, seeds)
+        sums = ClientSums(plan, me, samples, key, coins, seeds)
         new = {0: np.ones(len(parties) if len(parties) > 1 else (), bool)}
         first = yield from sums.open_totals({0: labels}, {0: plan.first_clusters}, new, plan.priced)
+        sums.note_labels(labels, plan.first_clusters)
         runs, current = plan.begin_runs(first[0], key), dict.fromkeys(range(plan.n_init), labels)
         histories: dict[int, list[Array]] = {run: [] for run in current}
         while runs.asked:
             yield from sums.open_silhouettes(runs, current[0])
             sizes = {run: len(near.centers.counts) for run, near in runs.asked.items()}
             before = {run: rows.number_labels(current[run], near.groups) for run, near in runs.asked.items()}
-            after = {run: rows.label_rows(near.centers, before[run]) for run, near in runs.asked.items()}
+            after = sums.label_rows(runs.asked, before)
             held: dict[int, int] = {}
             if plan.floor > 1:
                 after, held, sizes = yield from sums.hold_moves(before, after, sizes)
-            changed = {run: rows.find_changed(before[run], after[run]) for run in sizes}
+            changed = {run: sums.rows[run].find_changed(before[run], after[run]) for run in sizes}
             for run, near in runs.asked.items():
                 history = histories[run]
                 if near.step:
@@ -413,25 +415,6 @@ class FederatedLloyd:
         )  # fmt: skip
 
 
-def parse_start(word: str) -> Splitting | MatchingStart | None:
-    """The start that a word stands for, as the shell spells it.  Raises InputError."""
-    return Splitting(merge="any") if word.strip().lower() == "splitting" else parse_matching_start(word)
-
-
-def parse_centers(given: Any) -> GivenRows:
-    """Centers (k, d) as rows that can be compared.  Raises InputError."""
-    try:
-        centers = np.array(given, float)
-    except (TypeError, ValueError):
-        centers = np.zeros(0)
-    if centers.ndim != 2 or not centers.size or not np.isfinite(centers).all():
-        raise InputError(
-            f"start is no table of centers, or one of shape {centers.shape} with a gap: centers are finite "
-            "numbers, a row a cluster. Give result.centers of a run where all clients observed all features"
-        )
-    return tuple(map(tuple, centers.tolist()))
-
-
 def divide_result(
     found: FederatedClientResult, parties: tuple[Party, ...], rows: ClientRows
 ) -> dict[PartyId, FederatedClientResult]:
@@ -458,8 +441,8 @@ def share_key(plan: FederatedPlan, me: PartyId, coins: Coins) -> Role[bytes]:
 class ClientSums:
     """A client's part in the sums of a run, one after another, and what it hears of them.
 
-    number: the round of the next.  opened: how many there were.  others: whether the last counted others than
-    the one before.  trails: the clusters (trails, s) of rows of
+    rows: those that are labeled now, by run.  number: the round of the next.  opened: how many there were.
+    others: whether the last counted others than the one before.  trails: the clusters (trails, s) of rows of
     mine in all labels opened so far, of which there were `sizes`; trail: that of each row (m_j,).
     """
 
@@ -467,22 +450,28 @@ class ClientSums:
         self,
         plan: FederatedPlan,
         me: PartyId,
-        rows: ClientRows,
+        samples: Mapping[int | None, ClientRows],
         key: bytes,
         coins: Coins,
         seeds: ShareSeeds | None,
     ) -> None:
-        self.plan, self.me, self.rows, self.key = plan, me, rows, key
+        self.plan, self.me, self.whole, self.key = plan, me, samples[None], key
+        self.samples, self.rows = samples, {0: samples[plan.first_sample]}
         self.coins, self.seeds = coins, seeds
         self.number, self.opened = ITERATE, 0
         self.heard: Any = None  # `ToldDigests`, once there was a sum
         self.counted, self.others = b"", False
-        self.squares = plan.square_digits(rows.sum_squares()) if plan.priced else np.zeros(0, np.int64)
-        self.sizes, self.trails = [plan.first_clusters], np.zeros((1, 1), np.int64)
-        self.trail = np.zeros(rows.shape[0], np.int64)
+        self.squares = plan.square_digits(self.whole.sum_squares()) if plan.priced else np.zeros(0, np.int64)
+        self.sizes, self.trails = list[int](), np.zeros((1, 0), np.int64)
+        self.trail = np.zeros(self.whole.shape[0], np.int64)
 
     def __repr__(self) -> str:
         return f"ClientSums({self.me!r}, opened={self.opened})"
+
+    def label_rows(self, asked: Mapping[int, Near], before: Mapping[int, Array]) -> dict[int, Array]:
+        """Labels (m_j,) of what runs ask for next, by run, of those before; and which rows go."""
+        self.rows = {run: self.samples[near.sample] for run, near in asked.items()}
+        return {run: self.rows[run].label_rows(near.centers, before[run]) for run, near in asked.items()}
 
     def open_totals(
         self,
@@ -493,7 +482,7 @@ class ClientSums:
     ) -> Role[dict[int, Totals]]:
         """Totals of labels (m_j,) of so many clusters each, by the number of their run."""
         plan, me = self.plan, self.me
-        own = {run: self.rows.sum_rows(labels[run], c) for run, c in sizes.items()}
+        own = {run: self.rows[run].sum_rows(labels[run], c) for run, c in sizes.items()}
         blocks = [plan.block(me, *own[run]) for run in sizes]
         ends = [np.stack([changed[run] for run in sizes], axis=-1).astype(np.int64)]
         if squares:
@@ -506,7 +495,7 @@ class ClientSums:
     def open_silhouettes(self, runs: Restarts, labels: Array) -> Role[None]:
         """Tell the only run mean silhouettes of all clients' rows, if it asks for them, by labels (m_j,)."""
         if levels := runs.levels:
-            vector = self.plan.pack_silhouettes(self.rows.sum_silhouettes(labels, levels))
+            vector = self.plan.pack_silhouettes(self.whole.sum_silhouettes(labels, levels))
             counted = self.counted
             values = yield from self.open_sum(vector, vector.shape[-1])
             self.counted = counted  # totals are compared with those before, as to whom they count
@@ -523,11 +512,13 @@ class ClientSums:
         """
         labels, held, moved = dict[int, Array](), dict[int, int](), dict[int, int]()
         for run, c in sizes.items():
-            old, stay = np.asarray(before[run]), np.zeros(self.rows.shape[0], bool)
-            new, judging = np.asarray(after[run]), self.plan.judge_moves(self.me, self.sizes, c)
+            # Rows in no sum are of a cluster c, of which nothing is opened.
+            old, new = (np.where(np.equal(x, -1), c, x) for x in (before[run], after[run]))
+            stay, wide = np.zeros(self.whole.shape[0], bool), c + self.plan.samples
+            judging = self.plan.judge_moves(self.me, self.sizes, wide)
             next(judging)
             while True:
-                values = yield from self.count_cells(old, new, c)
+                values = yield from self.count_cells(old, new, wide)
                 try:
                     found = judging.send((values, self.counted))
                 except StopIteration as done:
@@ -535,10 +526,11 @@ class ClientSums:
                     break
                 light = np.any([cells[self.trails[:, at]] for at, cells in enumerate(found)], axis=0)
                 stay |= light[self.trail, new] | light[self.trail, old]
-                new = np.where(stay, old, new).astype(np.int32)
-            labels[run] = new if moving else old
+                new = np.where(stay, old, new)
+            kept = (new if moving else old).astype(np.int32)
+            labels[run] = np.where(kept == c, np.int32(-1), kept)
             if moving:
-                self.note_labels(new, c)
+                self.note_labels(labels[run], c)
                 moved[run] = c
         return labels, held, moved
 
@@ -554,12 +546,15 @@ class ClientSums:
         return (yield from self.open_sum(vector, len(vector)))
 
     def note_labels(self, labels: Array, c: int) -> None:
-        """Keep labels (m_j,) of c clusters that are opened next, to compare later ones with."""
-        cells = self.trail * c + labels
-        found = np.bincount(cells, minlength=len(self.trails) * c) > 0
+        """Keep labels (m_j,) of c clusters that are opened, to compare later ones with under a floor."""
+        if self.plan.floor == 1:
+            return
+        wide = c + self.plan.samples
+        cells = self.trail * wide + np.where(np.equal(labels, -1), c, labels)
+        found = np.bincount(cells, minlength=len(self.trails) * wide) > 0
         kept, self.trail = np.flatnonzero(found), (np.cumsum(found) - 1)[cells]
-        self.trails = np.concatenate([self.trails[kept // c], kept[:, None] % c], axis=1)
-        self.sizes.append(c)
+        self.trails = np.concatenate([self.trails[kept // wide], kept[:, None] % wide], axis=1)
+        self.sizes.append(wide)
 
     def add_own(self, told: Totals, sums: Array, counts: Array) -> Totals:
         """Totals on all my features: what I alone observe, I alone sum."""

@@ -69,12 +69,14 @@ class Near:
     """Every point to the nearest of centers.  groups: the number that each cluster so far has first, as in
     `Totals.group_clusters`.  step: whether this is a step of Lloyd's, and not of its start.  levels: instead,
     how well clusters so far are apart, with these groups (c,) of them and their centers (k, d), in integer
-    steps: simplified silhouettes, see `CostCurve`.
+    steps: simplified silhouettes, see `CostCurve`.  sample: the number of the sample whose rows go alone,
+    None for all rows.
     """
 
     groups: Array
     centers: KnownCenters
     step: bool = False
+    sample: int | None = None
     levels: tuple[tuple[Array, Array], ...] = ()
 
 
@@ -125,13 +127,17 @@ def iterate_from_labels(told: Totals, max_iter: int) -> Course:
     """A run from labels that clients have, of which these are the totals."""
     none = KnownCenters.no_centers(*told.sums.shape)
     known = none.update_centers(told.sums, told.counts, told.there)
-    return iterate_lloyd(known, np.arange(len(told.sums)), max_iter)
+    return iterate_lloyd(known, np.arange(len(told.sums)), max_iter, told.square)
 
 
-def iterate_from_centers(known: KnownCenters, max_iter: int) -> Course:
-    """A run from centers that all have: of the labels of the nearest, as from any labels."""
-    told = yield Near(np.zeros(1, np.int64), known)
-    return (yield from iterate_from_labels(told, max_iter))
+def iterate_from_centers(
+    known: KnownCenters, max_iter: int, groups: Array | None = None, square: int | None = None
+) -> Course:
+    """A run from centers that all have: of the labels of the nearest, as from any labels.  groups, square: of
+    the labels before, by default one cluster.
+    """
+    told = yield Near(np.zeros(1, np.int64) if groups is None else groups, known)
+    return (yield from iterate_from_labels(replace(told, square=told.square or square), max_iter))
 
 
 def find_light(flows: Array, caps: Sequence[int], floor: int, t: int) -> Array:
@@ -236,6 +242,32 @@ def split_and_iterate(
     known = KnownCenters(*(_padded(part, found) for part in (first.sums, first.counts, first.there)))
     end = yield from iterate_lloyd(known, groups, max_iter, source.square)
     return replace(end, curve=curve)
+
+
+def sample_and_iterate(first: Totals, course: Course, batches: int, max_iter: int) -> Course:
+    """A run over all rows, from where a course ends that is of the first sample, with these totals, and so
+    many others.
+
+    Each of these adds to the sums so far, so a center goes towards the mean of a sample's rows by their part
+    of all that it had.
+    """
+    near = next(course)
+    while True:
+        told = yield replace(near, step=False, sample=0)
+        try:
+            near = course.send(told)
+        except StopIteration as done:
+            known: KnownCenters = done.value.centers
+            break
+    groups = np.arange(len(known.there))
+    sums, counts = (part * known.there[:, None] for part in (known.sums, known.counts))
+    for sample in range(1, 1 + batches):
+        told = yield Near(groups, known, sample=sample)
+        if not told.changed:  # a floor kept all rows where they were, so these totals are those before
+            continue
+        sums, counts = sums + told.sums, counts + told.counts
+        known = known.update_centers(sums, counts, known.there | told.there)
+    return (yield from iterate_from_centers(known, max_iter, groups, first.square))
 
 
 class Restarts:

@@ -332,6 +332,15 @@ class ClientRows:
         """Labels (m,) by client: of the one that there is."""
         return [labels]
 
+    @property
+    def first_rows(self) -> list[int]:
+        """The place of each client's first row."""
+        return [0]
+
+    def take_rows(self, places: Sequence[Array]) -> ClientRows:
+        """Those at ascending places (b,) alone, of each client."""
+        return rows_of(self._points[places[0]] if self._tiles is None else self._tiles.read_rows(places[0]))
+
 
 class CrowdRows(ClientRows):
     """Rounded rows (m, d) of several clients, one after another, of which one speaks for all.
@@ -368,6 +377,27 @@ class CrowdRows(ClientRows):
         """Labels (m,) by client."""
         return np.split(labels, np.cumsum(self.counts)[:-1])
 
+    @property
+    def first_rows(self) -> list[int]:
+        """The place of each client's first row."""
+        return [0, *np.cumsum(self.counts)[:-1].tolist()]
+
+    def take_rows(self, places: Sequence[Array]) -> ClientRows:
+        """Those at ascending places (b,) alone, of each client."""
+        parts = zip(self.split_rows(self.whole), places, strict=True)
+        few = [rows_of(own[at]) for own, at in parts]
+        return CrowdRows(few, largest_of(np.concatenate([own.points for own in few])))
+
+
+def largest_of(whole: Array) -> int:
+    """The largest absolute value of integers of any shape."""
+    return max(int(whole.max(initial=0)), -int(whole.min(initial=0)))
+
+
+def rows_of(whole: Array) -> ClientRows:
+    """Rows of these integers (b, d) in memory."""
+    return ClientRows([(0, whole)], whole.shape, largest_of(whole))
+
 
 def judge_rows(points: Array, labels: Array, levels: Levels) -> Array:
     """As `ClientRows.sum_silhouettes`, of integer points (m, d), without those in clusters of no group."""
@@ -399,7 +429,7 @@ def sum_of_squares(points: Array) -> int:
     # Halves below 2**16: 2**31 products of them sum to less than 2**63.  Where numbers exceed 2**31, so
     # that high halves are larger, products of these are Python integers.
     high, low = points >> 16, points & 0xFFFF
-    wide = max(int(points.max(initial=0)), -int(points.min(initial=0))) >= 2**31
+    wide = largest_of(points) >= 2**31
     top = int((high.astype(object) ** 2).sum()) if wide else int((high * high).sum())
     cross = int((high.astype(object) * low).sum()) if wide else int((high * low).sum())
     return (top << 32) + (cross << 17) + int((low * low).sum())

@@ -17,7 +17,7 @@ from field.ring.quantize import Quantizer
 from secfc.data.inputs import row_blocks
 from secfc.data.parted_rows import PartedRows
 from secfc.errors import InputError
-from secfc.federated.model import ClientRows, KnownCenters, Levels
+from secfc.federated.model import ClientRows, KnownCenters, Levels, rows_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +122,13 @@ class PartRows(ClientRows):
             labels.sums = _add_sums(self.run(partial(_sum_part, k, labels.rule)))
         return labels.sums
 
+    def take_rows(self, places: Sequence[Array]) -> ClientRows:
+        """Those at ascending places (b,) alone, brought here."""
+        firsts = np.array(self.given.firsts)
+        cuts = np.split(places[0], np.searchsorted(places[0], firsts[1:]))
+        own = [at - first for first, at in zip(firsts, cuts, strict=True)]
+        return rows_of(np.concatenate(self.run(_take_points, own)))
+
     def sum_squares(self) -> int:
         """The sum of squares of all values, exact."""
         return sum(self.run(_squares_of))
@@ -132,8 +139,12 @@ class PartRows(ClientRows):
 
     def find_changed(self, before: Any, after: Any) -> Array:
         """Whether any label (m,) changed: ().  Sums by the new labels are of the same pass over the rows."""
-        if not isinstance(after, PartLabels):
-            return super().find_changed(np.asarray(before), after)
+        if not (isinstance(before, PartLabels) and isinstance(after, PartLabels)):
+            if isinstance(after, PartLabels) and (np.asarray(before) < 0).any():
+                return np.asarray(
+                    True
+                )  # rows that were in no sample have labels now, which stay where they are
+            return super().find_changed(np.asarray(before), np.asarray(after))
         k = 1 if after.rule.known is None else len(after.rule.known.sums)
         found = self.run(partial(_compare_part, k, before.rule, after.rule))
         after.sums = _add_sums([sums for sums, _ in found])
@@ -181,6 +192,10 @@ def _run_rounded(f: Callable[..., Any], *own: Any) -> tuple[bytes, Any]:
 
 def _points_of(part: ClientRows) -> Array:
     return part.points
+
+
+def _take_points(places: Array, part: ClientRows) -> Array:
+    return part.take_rows([places]).points
 
 
 def _squares_of(part: ClientRows) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,23 @@ from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts
 from secfc.data.inputs import require_library
+from secfc.data.party import Party
 from secfc.errors import FaultyServer, InputError
 from secfc.federated.columns import Columns
 from secfc.federated.course import (
+    Course,
     Restarts,
     Totals,
     find_light,
     iterate_from_centers,
     iterate_from_labels,
+    sample_and_iterate,
     split_and_iterate,
 )
-from secfc.federated.model import KnownCenters, possible_sums
+from secfc.federated.model import ClientRows, KnownCenters, possible_sums
+from secfc.federated.starts import SampledRows
 from secfc.kmeans.elbow import Elbow, largest_k
+from secfc.kmeans.sampled import Sampled
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import restart_generators
 from secfc.overlap.plan import check_k
@@ -42,6 +48,10 @@ from secfc.secure_sum.protocol import SummandLayout, SumPlan, ToldDigests, split
 
 # With a floor labels are compared with those opened before, and rows held back, so often; then all stay.
 TRIES = 4
+# Rows of others in a sample, in the mean, of which half are there but for one in e^25 samples.
+LEAST_OTHERS = 200
+# Steps of Lloyd's over a sample, at most.
+STEPS = 300
 # An automatic scale gives at least so many integer steps between 0 and the bound, in as few lanes as hold
 # them, and at most MOST: sums of 2**31 points of it stay below 2**62.
 LEAST, MOST = 1 << 14, (1 << 31) - 1
@@ -131,8 +141,11 @@ class FederatedPlan(DescribedPlan):
     def start(self) -> Any:
         """The start: by splitting where all observe all features, else by matching local clusters."""
         given = self.terms.way.start
-        if given is not None:
-            return given
+        return self.splitting if given is None else given
+
+    @property
+    def splitting(self) -> Any:
+        """The start by splitting, of all rows or of a sample, where none is given."""
         # Under a floor what was opened binds all that follows, so a start opens cuts alone.
         cuts = {"steps": 0, "settle": 0} if self.floor > 1 else {}
         return Automatic() if self.partial else Splitting(merge="any", **cuts)
@@ -140,7 +153,28 @@ class FederatedPlan(DescribedPlan):
     @property
     def matches(self) -> bool:
         """Whether clients begin with labels of local clusters that the server matched."""
-        return not isinstance(self.start, Splitting | tuple)
+        return not isinstance(self.start, Splitting | Sampled | tuple)
+
+    @property
+    def samples(self) -> bool:
+        """Whether a run starts on a sample, so that there are labels that some rows are not in."""
+        return isinstance(self.start, Sampled)
+
+    @property
+    def first_sample(self) -> int | None:
+        """The number of the sample that a run begins with, None for all rows."""
+        return 0 if self.samples else None
+
+    def draw_samples(
+        self, rows: ClientRows, parties: Sequence[Party], key: bytes
+    ) -> dict[int | None, ClientRows]:
+        """Rows of clients by the number of their sample, None of all."""
+        found: dict[int | None, ClientRows] = {None: rows}
+        if self.samples:
+            seed = key if self.seed is None else self.seed.to_bytes(32, "little")
+            places = [self.start.draw_places(seed, p.name, p.points.shape[0], self.m) for p in parties]
+            found |= {i: SampledRows(rows, own) for i, own in enumerate(zip(*places, strict=True))}
+        return found
 
     # --- how one client's numbers lie in a sum
 
@@ -434,23 +468,16 @@ class FederatedPlan(DescribedPlan):
             course = iterate_from_centers(self.given_centers, self.max_iter)
             return Restarts([course], first, self.max_iter)
         seed = int.from_bytes(key, "little") if self.seed is None else self.seed
-        return Restarts(
-            [
-                split_and_iterate(
-                    first,
-                    self.columns.places,
-                    self.start,
-                    self.m,
-                    self.k,
-                    self.max_iter,
-                    rng,
-                    judged=self.judged,
-                )
-                for rng in restart_generators(np.random.default_rng(seed), self.n_init)
-            ],
-            first,
-            self.max_iter,
-        )
+        rngs = restart_generators(np.random.default_rng(seed), self.n_init)
+        return Restarts([self.split_rows(first, rng) for rng in rngs], first, self.max_iter)
+
+    def split_rows(self, first: Totals, rng: np.random.Generator) -> Course:
+        """The course of a restart by splitting, from totals of one cluster."""
+        split = partial(split_and_iterate, first, self.columns.places)
+        if not self.samples:
+            return split(self.start, self.m, self.k, self.max_iter, rng, judged=self.judged)
+        course = split(self.splitting, int(first.sizes[0]), self.k, STEPS, rng)
+        return sample_and_iterate(first, course, self.start.count_batches(self.m), self.max_iter)
 
     @property
     def first_clusters(self) -> int:
@@ -469,7 +496,7 @@ class FederatedPlan(DescribedPlan):
         Yields what the next sum is of: the clusters of each run by its number, or, for a floor, light cells
         before (`judge_moves`), none of silhouettes.  Sent besides is a digest of whom the sum counts.
         """
-        (values, counted), opened = (yield {0: self.first_clusters}), [self.first_clusters]
+        (values, counted), opened = (yield {0: self.first_clusters}), [self.first_clusters + self.samples]
         runs = self.begin_runs(
             self.read_totals(SERVER, values, [self.first_clusters], squares=self.priced)[0], bytes(32)
         )
@@ -481,9 +508,9 @@ class FederatedPlan(DescribedPlan):
             sizes, held = {run: len(near.centers.counts) for run, near in runs.asked.items()}, {}
             for run, c in tuple(sizes.items()) if self.floor > 1 else ():
                 # What a client falsified of how many points would move is not the server's.
-                moving, held[run] = yield from self.judge_moves(SERVER, opened, c)
+                moving, held[run] = yield from self.judge_moves(SERVER, opened, c + self.samples)
                 if moving:
-                    opened.append(c)
+                    opened.append(c + self.samples)
                 else:
                     del sizes[run]
             found, before = list[Totals](), counted
@@ -561,13 +588,15 @@ def check_runs(way: Any, public: PublicFacts, columns: Columns) -> int | Elbow:
         if value < 1:
             raise InputError(f"{name}={value} is too small: it must be at least 1")
     partial = not columns.mask.all()
-    if isinstance(way.start, Splitting) or (way.start is None and not partial):
+    if isinstance(way.start, Splitting | Sampled) or (way.start is None and not partial):
         check_splitting(way, partial)
     elif isinstance(way.start, tuple):
         check_centers(way, public, partial)
     else:
         check_matching(way, public)
     k = way.k.among(public.m) if isinstance(way.k, Elbow) else way.k
+    if isinstance(way.start, Sampled):
+        check_sample(way, public)
     if not 1 <= largest_k(k) <= public.m:
         raise InputError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
     check_floor(way, public, largest_k(k))
@@ -591,12 +620,28 @@ def check_splitting(way: Any, partial: bool) -> None:
     """Raises InputError for what a start by splitting excludes."""
     if partial:
         raise InputError(
-            "start=Splitting(): clients observe different features, and centers of all of them are needed "
-            "to split clusters. Leave start out, or use Automatic()"
+            f"start={type(way.start).__name__}(): clients observe different features, and centers of all of "
+            "them are needed to split clusters. Leave start out, or use Automatic()"
         )
     if isinstance(way.k, Elbow) and way.n_init > 1:
         raise InputError(
             f"n_init={way.n_init}, k={way.k}: k is chosen by one start. Leave n_init at 1, or give k"
+        )
+
+
+def check_sample(way: Any, public: PublicFacts) -> None:
+    """Raises InputError for what a start on a sample excludes."""
+    if isinstance(way.k, Elbow) or way.start.rows < way.k:
+        raise InputError(
+            f"k={way.k} of a sample of {way.start.rows} rows: a sample has a row a cluster at least, and "
+            "chooses no k, as its costs are not those of all rows. Give k, or leave start out"
+        )
+    t = count_colluders(public.clients, way.committee, way.t)
+    others = sum(sorted(public.counts)[: len(public.counts) - t]) // way.start.count_samples(public.m)
+    if way.floor > 1 and others < (needed := max(2 * way.floor, LEAST_OTHERS)):
+        raise InputError(
+            f"floor={way.floor}: beside the rows of any t={t} of the clients a sample of {way.start.rows} "
+            f"rows has some {others}, and {needed} are needed for the floor to hold of it. Take more rows"
         )
 
 

@@ -34,6 +34,7 @@ from secfc.data.inputs import get_parameter, with_parameters
 from secfc.data.mixtures import gaussian_mixture
 from secfc.data.party import Party
 from secfc.errors import Caution, InputError
+from secfc.kmeans.sampled import LEAST_ROWS, Sampled
 from secfc.logs import silence_logs
 from secfc.pipeline import fit
 from secfc.planning.feasibility import count_rows
@@ -371,6 +372,9 @@ def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
         algorithm = with_parameters(algorithm, coarse="allow")
     if algorithm.capabilities.level:  # sums of as many bits, of values that are floats
         finer = min(real / m, 2**51 / plan.quantizer.max_int)
+        if isinstance(start := get_parameter(algorithm, "start", None), Sampled):
+            start = replace(start, rows=max(LEAST_ROWS, plan.k, start.rows * m // real))
+            algorithm = with_parameters(algorithm, start=start)
         return with_parameters(algorithm, scale=plan.quantizer.scale * finer)
     if algorithm.capabilities.pairs is not None:  # of whose range the number of rows is no part
         if get_parameter(algorithm, "clusterer", ...) is None:

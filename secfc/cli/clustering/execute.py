@@ -98,6 +98,8 @@ def lloyd_steps(asked: AskedOptions) -> dict[str, Any]:
     from secfc.disclosure import Distances
     from secfc.kmeans.starts import STARTS
 
+    if asked["init"] not in (None, *STARTS):
+        raise RefusedInput(f"--init {asked['init']} is for --disclosure centers: add that, or leave it out.")
     values = {
         "init": None if asked["init"] is None else STARTS[asked["init"]],
         "n_init": asked["n_init"],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from secfc.cli.clustering.execute import bound_from_data, check_bound
 from secfc.cli.methods.secfc import SecFCOptions
+from secfc.cli.shell.errors import bad_input
 from secfc.cli.shell.method import AskedOptions, ChosenAlgorithm, Coalition, LloydSteps, LocalClusters, Method
 from secfc.cli.shell.options import CLUSTERS, PRIVACY, Number, Whole, fields_of, option
 from secfc.errors import InputError
@@ -81,9 +83,13 @@ def choose_federated(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorith
             f"{asked.given[min(idle)]}: clusters are split over the rows of all clients, where all have all "
             "columns. Leave it out, or add --start automatic"
         )
+    if matched and asked["init"]:
+        raise InputError("--init says how all rows start, and here local clusters are matched: leave it out")
     algorithm = FederatedLloyd(
         asked.k,
-        matching_start_named(asked["start"] or "automatic", local_clusterer(asked)) if matched else None,
+        matching_start_named(asked["start"] or "automatic", local_clusterer(asked))
+        if matched
+        else first_centers(asked, public),
         n_init=asked["n_init"], max_iter=asked["max_iter"], scale=asked["scale"], t=asked["t"],
         floor=asked["floor"], blind=asked["blind"],
         coarse="warn" if asked["coarse"] == "allow" else asked["coarse"],
@@ -100,6 +106,38 @@ def choose_federated(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorith
     return ChosenAlgorithm(algorithm, {"bound_from_data": bound_from_data(asked)}, remarks=remarks)
 
 
+def first_centers(asked: AskedOptions, public: PublicFacts) -> Any:
+    """The start of --init, None for that by splitting."""
+    from secfc.kept_models import KeptModel
+    from secfc.kmeans.sampled import Sampled
+
+    word = str(asked["init"] or "splitting")
+    if word.startswith("sampled"):
+        return Sampled(*map(int, word.split(":")[1:]))
+    if not word.endswith(".npz"):
+        if word != "splitting":
+            raise InputError(
+                f"--init {word} is not for --disclosure centers: leave it out, or name splitting"
+            )
+        return None
+    if not asked.settings.files:
+        raise InputError("--init MODEL.npz is a file of one machine, which other sites lack: leave it out")
+    with bad_input(OSError):
+        model = KeptModel.read(Path(word))
+    if asked.settings.standardize is not None:
+        raise InputError(f"{word} has centers of columns as they are: leave --standardize out")
+    if model.kept.kind != "centers" or model.kept.facts["scaling"]:
+        raise InputError(f"{word} has no centers of columns as they are: name a model that has some")
+    centers, order = model.kept.arrays["centers"], list(range(public.d))
+    if model.features and public.features:
+        if set(model.features) != set(public.features):
+            raise InputError(
+                f"{word} has other columns, {', '.join(model.features)}: name a model of these rows' columns"
+            )
+        order = [model.features.index(name) for name in public.features]
+    return centers[:, order]
+
+
 def inspect_federated(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what.  Raises InputError for values outside a given bound."""
     say_who_observes(asked, plan)
@@ -112,7 +150,7 @@ FEDERATED = Method(
     [
         *fields_of(FederatedOptions),
         *fields_of(Coalition),
-        *fields_of(LloydSteps, "n_init max_iter scale bound coarse"),
+        *fields_of(LloydSteps, "init n_init max_iter scale bound coarse"),
         *fields_of(SecFCOptions, "disclosure"),
     ],
     choose_federated,

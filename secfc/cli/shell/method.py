@@ -185,10 +185,20 @@ class Method:
 # --------------------------------------------------------------------------------------------------
 # Options that several methods share, each defined once.
 
-STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting", "splitting")
+STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting", "splitting", "sampled")
 MATCHINGS = (
     "automatic", "paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge", "max-min",
 )  # fmt: skip
+
+
+class StartWord(WordChoice):
+    """One of STARTS, a sample of so many rows and batches, or the model of an earlier run."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word, as it is."""
+        if re.fullmatch(r"sampled(:[1-9]\d{0,8}){1,2}|.+\.npz", str(value)):
+            return value
+        return super().convert(value, param, ctx)
 
 
 # fmt: off
@@ -219,9 +229,11 @@ class LocalClusters:
 class LloydSteps:
     """Lloyd's heuristic on integers."""
 
-    init: str | None = option(None, STARTS, group=CLUSTERS, help=
+    init: str | None = option(None, StartWord(STARTS), group=CLUSTERS, help=
         "How the first clusters are drawn. Default: bisecting, under own-labels splitting, under "
-        "final-labels and noise random. k-means++ shows the server distances, so it needs --consent.")
+        "final-labels and noise random. k-means++ shows the server distances, so it needs --consent. "
+        "--disclosure centers takes splitting; sampled:5000:0, a sample of so many rows and so many further "
+        "ones in turn (mini-batches); or the centers of an earlier run, MODEL.npz.")
     n_init: int = option(1, Whole(1), group=CLUSTERS, common=True, help=
         "Starts, of which the cheapest is kept.")
     max_iter: int = option(300, Whole(1), group=CLUSTERS, help="Iterations a start.")

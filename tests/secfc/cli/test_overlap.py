@@ -242,3 +242,39 @@ def test_what_centers_have_no_use_for_is_refused(words, why, tmp_path, monkeypat
     done = run("a.csv", "b.csv", "c.csv", "-k", 3, "--disclosure", "centers", *words.split())
     assert done.exit_code == 2
     assert why in " ".join(done.output.split())
+
+
+def test_centers_start_by_samples_or_from_the_model_of_an_earlier_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    files = [f"{name}.csv" for name in "abc"]
+    for name in files:
+        points = 6 * rng.integers(0, 2, (60, 2)) + rng.normal(size=(60, 2))
+        np.savetxt(name, points, delimiter=",", header="u,v", comments="")
+
+    def centers(*options):
+        done = run(*files, "-k", 4, "--disclosure", "centers", "--force", "--json", *options)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    first = centers("--model", "m.npz")
+    again, sampled = centers("--init", "m.npz"), centers("--init", "sampled:40:2")
+    assert again["labels_digest"] == first["labels_digest"]
+    # Three questions, and a whole start of the sample and steps of all rows.
+    assert again["transcript"]["messages"] < first["transcript"]["messages"]
+    assert sampled["cost"] == pytest.approx(first["cost"], rel=0.05)
+    for options, message in (
+        ("--disclosure centers --init bisecting", "--init bisecting is not for --disclosure centers"),
+        ("--init sampled", "--init sampled is for --disclosure centers"),
+        ("--init m.npz", "--init m.npz is for --disclosure centers"),
+        ("--disclosure centers --init none.npz", "none.npz: No such file"),
+        ("--disclosure centers --init m.npz --standardize", "leave --standardize out"),
+        ("--disclosure centers --init sampled:3", "rows=3 of a sample"),
+        ("--disclosure centers --init sampled:", "'sampled:' is not one of"),
+    ):
+        done = run(*files, "-k", 4, "--force", *options.split())
+        assert (done.exit_code, message in " ".join(done.output.split())) == (2, True), done.output
+    for name in files:
+        (tmp_path / name).write_text((tmp_path / name).read_text().replace("v", "w"))
+    done = run(*files, "-k", 4, "--disclosure", "centers", "--init", "m.npz")
+    assert "m.npz has other columns, u, v" in " ".join(done.output.split())

@@ -63,7 +63,11 @@ def first_row(rows, wanted):
 
 
 @pytest.mark.parametrize(
-    ("few", "values"), covering([1, model.FEW_VALUES], [{}, {"n_init": 2}, {"k": "auto"}, {"floor": 5}])
+    ("few", "values"),
+    covering(
+        [1, model.FEW_VALUES],
+        [{}, {"n_init": 2}, {"k": "auto"}, {"floor": 5}, {"start": secfc.Sampled(60, 1)}],
+    ),
 )
 def test_rows_in_parts_have_the_labels_of_those_in_memory_and_stay_there(monkeypatch, values, few):
     way = FederatedLloyd(**{"k": 4, "coarse": "allow", **values})

@@ -433,17 +433,35 @@ def play(plan, parts, floor, t):
         many = np.repeat(counts[:, None], whole.shape[1], axis=1)
         return Totals(sums, many, counts > 0, int(changed))
 
-    now = np.zeros(len(whole), np.int32)
-    opened, held = [now], 0
+    everything, first = np.ones(len(whole), bool), np.cumsum([0, *map(len, parts)])
+    drawn = [
+        plan.start.draw_places(plan.seed.to_bytes(32, "little"), name, len(part), plan.m)
+        if plan.samples
+        else []
+        for name, part in zip(plan.clients, parts, strict=True)
+    ]
+    inside = {None: everything} | {
+        i: np.isin(
+            np.arange(len(whole)),
+            np.concatenate([at + own for at, own in zip(first[:-1], places, strict=True)]),
+        )
+        for i, places in enumerate(zip(*drawn, strict=True))
+    }
+    # Rows that are in no sum are of the last cluster.
+    now = np.where(inside[0 if plan.samples else None], np.int32(0), np.int32(-1))
+    opened, held = [np.where(now < 0, 1, now)], 0
     runs = plan.begin_runs(totals(now, 1, True), bytes(32))
     while runs.asked:
         (near,) = runs.asked.values()
         before, c = np.append(near.groups, -1)[now].astype(np.int32), len(near.centers.counts)
-        wanted, past = nearest_offered(whole, near.centers), [labels.tolist() for labels in opened]
-        kept = hold_by_rule(before.tolist(), wanted.tolist(), past, owners, plan.caps, t)
-        now, held = np.array(kept, np.int32), int((kept != wanted).sum())
+        nearest = np.where(inside[near.sample], nearest_offered(whole, near.centers), -1)
+        wanted, past = np.where(nearest < 0, c, nearest), [labels.tolist() for labels in opened]
+        kept = hold_by_rule(
+            np.where(before < 0, c, before).tolist(), wanted.tolist(), past, owners, plan.caps, t
+        )
+        held, now = int((kept != wanted).sum()), np.where(np.equal(kept, c), -1, kept).astype(np.int32)
         told = totals(now, c, (now != before).any())
-        opened += [now] * told.changed  # what moves no row is not opened
+        opened += [np.array(kept, np.int32)] * told.changed  # what moves no row is not opened
         runs.hear({0: told}, {0: held})
     return opened, nearest_offered(whole, runs.ends[0].centers), held
 
@@ -814,7 +832,13 @@ def test_groups_of_clients_that_share_no_feature_come_in_the_order_of_names():
 
 
 @pytest.mark.parametrize(
-    "values", [{"k": 3, "n_init": 2}, *by_night({"k": "auto"}), {"k": 2, "blind": False}]
+    "values",
+    [
+        {"k": 3, "n_init": 2},
+        *by_night({"k": "auto"}),
+        {"k": 2, "blind": False},
+        {"k": 2, "start": secfc.Sampled(30, 1)},
+    ],
 )
 def test_thousands_of_clients_speak_together_and_have_what_each_alone_would_have(monkeypatch, values):
     # Three waves of clients that have few rows, of different numbers.
