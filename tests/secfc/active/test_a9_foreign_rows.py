@@ -29,7 +29,8 @@ WAYS = {
 
 
 def run_tables(way, faults=lambda e: (e,), **more):
-    settings = dict(k=3, max_iter=2, membership=secfc.Private(), disclosure=secfc.OwnLabels()) | WAYS[way]
+    settings = dict(k=3, init=secfc.Splitting(steps=1), max_iter=2, membership=secfc.Private())
+    settings |= dict(disclosure=secfc.OwnLabels()) | WAYS[way]
     settings |= more
     arrays = [[DATA[name] for name in site] for site in SITES]
     return secfc.fit(
@@ -151,7 +152,6 @@ def test_where_holders_of_a_row_may_have_other_data_nobody_is_told_labels():
     for disclosure in (secfc.OwnLabels(), secfc.OwnLabels(sizes="hidden"), secfc.OwnLabels(None)):
         with pytest.raises(ValueError, match=r"of a mean no holder does.*[Ff]inalLabelsOnly"):
             run_tables("server", membership=secfc.Private(on_conflict="mean"), disclosure=disclosure)
-    ended = run_tables(
-        "server", membership=secfc.Private(on_conflict="mean"), disclosure=secfc.FinalLabelsOnly()
-    )
+    to_all = dict(disclosure=secfc.FinalLabelsOnly(), init=secfc.RandomLabels())
+    ended = run_tables("server", membership=secfc.Private(on_conflict="mean"), **to_all)
     assert (truth(ended) >= 0).all()

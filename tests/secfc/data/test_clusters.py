@@ -150,8 +150,8 @@ def written(folder: Path) -> list[str]:
 
 
 def ran(folder: Path, paths: list[str], *more: str) -> dict[str, Any]:
-    words = ["run", *paths, "-k", "3", "--id-column", "patient", "--categorical", "sex", "--standardize",
-             "--missing", "mean", "--labels", str(folder / "l.csv"), "--force"]  # fmt: skip
+    words = ["run", *paths, "-k", "3", "--init", "random", "--id-column", "patient", "--categorical", "sex",
+             "--standardize", "--missing", "mean", "--labels", str(folder / "l.csv"), "--force"]  # fmt: skip
     reports = [part for kind in ("json", "html") for part in ("--report", str(folder / f"r.{kind}"))]
     done = invoke(*words, *reports, *more)
     assert done.exit_code == 0, done.output

@@ -282,7 +282,7 @@ def test_lost_costs_are_asked_for_again(dealer):
 )
 def test_lost_halves_and_gains_are_asked_for_again(dealer, kind):
     data = federation()
-    ways = {"dealer": dealer, "init": Bisecting(), "max_iter": STEPS}
+    ways = {"dealer": dealer, "init": Bisecting(steps=1), "max_iter": STEPS}
     full = share_labels(data, **ways)
     lossy = share_labels(data, faults=silent("client-1", kinds=(kind,)), **ways)
     assert same_runs(full, lossy)

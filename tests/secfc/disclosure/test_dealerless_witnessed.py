@@ -24,7 +24,7 @@ from tests.small import federation, same_runs
 
 WAYS = {
     "4 clients": dict(n=4, threshold=secfc.Threshold(t=1), init=RandomPoints()),
-    "t=2": dict(n=7, threshold=secfc.Threshold(t=2), init=Bisecting()),
+    "t=2": dict(n=7, threshold=secfc.Threshold(t=2), init=Bisecting(steps=1)),
     "t=2, points": dict(n=7, threshold=secfc.Threshold(t=2), init=RandomPoints()),
     "two segments": dict(n=6, threshold=secfc.Threshold(t=1, ell=2), init=CenterSeparation(RandomPoints())),
 }

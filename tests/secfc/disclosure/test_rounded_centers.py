@@ -72,7 +72,7 @@ def test_labels_are_those_of_plaintext(shape, k, d, start, seed, client_deals, s
 def test_predictions_workers_and_more_lanes_than_are_needed():
     data, new = federation(n=7), federation(n=7, m=30, seed=1)
     for more in ({"reveal_centers": True}, {"workers": 4}, {"basis": Basis(LANE_PRIMES[:4])}):
-        secure, plain = ways(3, Bisecting(), scale=128.0, **more)
+        secure, plain = ways(3, Bisecting(steps=1), scale=128.0, **more)
         ours, theirs = fit(secure, data), fit(plain, data)
         assert same_runs(ours, theirs)
         if "reveal_centers" in more:  # opened centers are exact means
@@ -183,7 +183,7 @@ LOST = [
 )
 def test_silent_parties_are_replaced_and_change_nothing(clients, kinds, dealer):
     data = federation(n=6)
-    secure, plain = ways(3, Bisecting(), dealer=dealer, max_iter=2)
+    secure, plain = ways(3, Bisecting(steps=1), dealer=dealer, max_iter=2)
     lossy = fit(secure, data, faults=lambda e: () if e.sender in clients and e.kind in kinds else (e,))
     assert same_runs(lossy, fit(plain, data))
     asked, full = (
@@ -240,7 +240,7 @@ def test_a_server_that_seats_others_to_round_is_refused(centers, members, rule):
     def seat(body):
         return altered(body, members=np.array(members, np.int32), corrected=0)
 
-    secure, _ = ways(3, Bisecting())
+    secure, _ = ways(3, Bisecting(steps=1))
     faults = changed(("GainQuery", "LossQuery"), seat)
     with pytest.raises(FaultyServer, match=rule):
         fit(

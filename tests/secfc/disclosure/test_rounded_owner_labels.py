@@ -95,7 +95,7 @@ def test_predictions_revealed_centers_and_merged_rows():
     data, new = federation(), federation(m=30, seed=1)
     for more in ({}, {"reveal_centers": True}, {"dealer": "client-0"}, {"basis": Basis(LANE_PRIMES[:4])}):
         opened = {"reveal_centers": True} if more.pop("reveal_centers", False) else {}
-        secure, plain = ways(3, Splitting(), scale=128.0, **more)
+        secure, plain = ways(3, Splitting(steps=1), scale=128.0, **more)
         ours, theirs = check_same(with_parameters(secure, **opened), plain, data)
         for a, b in zip(ours.predict(new), theirs.predict(new), strict=True):
             assert (a == b).all()

@@ -47,7 +47,7 @@ LIES = [
     (MaskSums, "values", SERVER),
 ]
 WAYS = {
-    "bisecting": dict(k=3, init=Bisecting()),
+    "bisecting": dict(k=3, init=Bisecting(steps=1)),
     "two segments": dict(k=3, init=RandomPoints(), threshold=secfc.Threshold(t=1, ell=2)),
     "separated": dict(k=3, init=CenterSeparation(RandomPoints())),
     "rounded": dict(k=3, init=RandomPoints(), quantization=secfc.Quantization(centers="rounded")),
@@ -70,7 +70,7 @@ CASES.append(("nobody deals", PartSums, "values", "client-1"))
 
 
 def cluster_way(way="bisecting", *, deviating=None, **options):
-    settings = {"t": 2, "max_iter": 3, **(WAYS | PAIRED)[way]}
+    settings = {"t": 2, "max_iter": 2, **(WAYS | PAIRED)[way]}
     settings |= {name: options.pop(name) for name in ("max_iter", "init") if name in options}
     if "threshold" not in settings:
         settings["threshold"] = secfc.Threshold(t=settings["t"], deviating=deviating)

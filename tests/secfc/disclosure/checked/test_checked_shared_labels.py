@@ -50,7 +50,7 @@ WAYS = {
     "rounded": dict(disclosure=secfc.OwnLabels(), quantization=secfc.Quantization(centers="rounded")),
     "hidden sizes": dict(disclosure=secfc.OwnLabels(sizes="hidden")),
     "hidden sizes, a client deals": dict(disclosure=secfc.OwnLabels("client-0", sizes="hidden")),
-    "own labels, nobody deals": dict(disclosure=secfc.OwnLabels(None), threshold=ALONE),
+    "own labels, nobody deals": dict(disclosure=secfc.OwnLabels(None), init=RandomPoints(), threshold=ALONE),
     "hidden sizes, nobody deals": dict(disclosure=secfc.OwnLabels(None, sizes="hidden"), threshold=ALONE),
     "final labels, nobody deals": dict(disclosure=secfc.FinalLabelsOnly(), threshold=ALONE),
     "labels": dict(disclosure=secfc.AssignmentsOnly(), init=RandomPoints()),

@@ -70,7 +70,7 @@ def count(result, kind):
 
 
 @pytest.mark.parametrize("way", every(2, WAYS))
-@pytest.mark.parametrize("init", [Bisecting(), *by_night(CenterSeparation(RandomPoints()))], ids=repr)
+@pytest.mark.parametrize("init", [Bisecting(steps=1), *by_night(CenterSeparation(RandomPoints()))], ids=repr)
 def test_labels_are_those_of_one_client_a_part(way, init):
     alone, checked = cluster_way(way, 0, init), cluster_way(way, None, init)
     assert same_runs(alone, checked)

@@ -29,7 +29,7 @@ LIES = [
 ]
 BARE = secfc.Distances(blind=False)
 WAYS = {
-    "bisecting": dict(init=Bisecting()),
+    "bisecting": dict(init=Bisecting(steps=1)),
     "two segments": dict(init=RandomPoints(), threshold=secfc.Threshold(t=1, ell=2)),
     "drawn": dict(init=KMeansPlusPlus()),
     "separated": dict(init=CenterSeparation(RandomPoints())),
