@@ -349,7 +349,7 @@ class PlainSums(NoisySumsServer):
 
     def __init__(self, plan: Any, policy: NoisySums, rows: Array, rng: Any, clipped: bool = False) -> None:
         self.plan, self.steps, self.noise = plan, policy.steps, policy.noise(plan.code.n, plan.code.t)
-        self.rows, self.rng, self.clipped = rows, rng, clipped
+        self.rows, self.rng, self.clipped, self.radius = rows, rng, clipped, plan.radius
 
     def open_sums(self, number: int, centers: Array, radius: int) -> Any:
         yield from ()

@@ -102,7 +102,7 @@ def test_sums_in_the_plain_are_those_that_comparing_on_shares_opens():
     rows, centers = rng.integers(-900, 900, (200, 3)), rng.integers(-500, 500, (4, 3))
     code, silent = SimpleNamespace(n=5, t=1), SimpleNamespace(normal=lambda size: np.zeros(size))
     policy = NoisySums(Budget(1.0, 1e-6), Bound.given(1.0))
-    plan = SimpleNamespace(code=code, d=3)
+    plan = SimpleNamespace(code=code, d=3, radius=900)
     server = dp_methods.PlainSums(plan, policy, rows.astype(float), silent)
     with pytest.raises(StopIteration) as end:
         next(server.open_sums(0, centers, 200))

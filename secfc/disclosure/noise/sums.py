@@ -20,12 +20,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from field.arrays import Array
-from field.code.lagrange_code import transfer_matrix
 from field.code.masking import deal_values
 from field.code.rows import ClusterSums, CodedRows
 from field.compare.assignment_step import AssignmentStep, SharedLabels
 from field.compare.shells import UNIT, residual_sums, shell_contest, shell_sensitivity, shell_weights
-from field.ring.noise import discrete_gaussian, wide_noise
+from field.ring.noise import Deviation, discrete_gaussian, wide_noise
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins, StoredCoins
 from secfc.coded.membership import Private
@@ -52,6 +51,7 @@ from secfc.disclosure.decoded.distances import CheckedQuorum
 from secfc.disclosure.noise.in_shares import NoiseDealer
 from secfc.disclosure.noise.noise import REACH, Noise
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient, sharing_client
+from secfc.disclosure.owner_labels.multiplication import cut_segments, public_shares
 from secfc.disclosure.owner_labels.run_state import HeldLabels
 from secfc.disclosure.owner_labels.server import collect_shares
 from secfc.errors import (
@@ -63,6 +63,7 @@ from secfc.errors import (
 )
 from secfc.feddp.server_estimates import (
     GroupAnswer,
+    PlacedCenters,
     directions_of_sums,
     join_groups,
     mean_of_groups,
@@ -83,7 +84,8 @@ from secfc.roles.messages import Message, check_residues, compact_labels
 STEPS = 1 << 12  # of the integers, within the radius: as many as keep comparisons narrow
 LEAST_RADIUS = 1 << 5  # steps, of shells: a step is then little beside it
 GROUPS = 2  # a cluster, that questions may be about
-FINDING = 2  # questions that look for a start among the server's points
+FINDING = 2  # questions that look for a start among the server's points, or among cones
+NEAR, FAR = 0.97, 0.85  # of what rows may weigh: above it they lie near, below it far
 KINDS = {
     "budget": instance_of(Budget, "Budget(epsilon=1.0, delta=1e-6)"),
     "radius": instance_of(Bound, "Bound.given(8.0)"),
@@ -107,19 +109,22 @@ class NoisySums(ExactPolicy):
     steps
         Number of times that sums are opened, from 1 on; the budget pays for all.  From 3 on the first two
         find a start among the server's points.  Without server's points the first finds the mean of all rows,
-        around which other centers start.
+        and the next two the means of cones around it.
     dealer
         Trusted dealer, as in `OwnLabels`: the server or a client; None for nobody, which needs ell = 1 and t
         at most 3.
     neighbors
-        Neighboring data sets: replace the row of one person, who may have it at several clients.
+        Neighboring data sets: replace the row of one person, who may have it at several clients.  An added
+        person changes the public size of the union; where clients pad their rows to public numbers, one who
+        is at c clients makes it c - 1 smaller.
     absent
         Clients that may vanish after they shared; the noise of the others suffices.
 
     Notes
     -----
     Each client computes labels of its own rows from the rows and the opened centers.  No labels, sizes or
-    costs are opened.  Where each row lies at one client alone, `FedDPKMeans(noise=SharedNoise())` releases
+    costs are opened, nor labels by `RandomizedResponse`: each of c holders would answer for the same row, at
+    c times the epsilon.  Where each row lies at one client alone, `FedDPKMeans(noise=SharedNoise())` releases
     noisy sums of the same kind at far less work.
     """
 
@@ -143,8 +148,8 @@ class NoisySums(ExactPolicy):
             )
         if self.neighbors != Neighbors("replace"):
             raise PrivacyError(
-                f"neighbors that {self.neighbors}: the number of rows is public, and one person's row is "
-                "replaced; use Neighbors('replace')"
+                f"neighbors that {self.neighbors}: the size of the union is public, and padding hides no "
+                "added person, who fills one row of it and c places at c clients; use Neighbors('replace')"
             )
 
     @property
@@ -242,7 +247,8 @@ class NoisySums(ExactPolicy):
         if plan.terms is not None and plan.terms.public.server_points is not None:
             return ()
         return (
-            "without points of the server centers begin in public directions: many clusters may be missed",
+            "without points of the server the first questions find a start among cones around the mean of "
+            "all rows: clusters close together may be missed",
         )
 
     def check(self, plan: CodedPlan) -> None:
@@ -319,6 +325,15 @@ def count_unit(radius: int, d: int) -> int:
     return max(1, round(radius * math.sqrt(0.3 / math.sqrt(d))))
 
 
+def next_radius(found: GroupAnswer, plan: CodedPlan, radius: int) -> int:
+    """Within which radius to ask next: the less rows weigh together, of a public number, the wider."""
+    weight, noise = found.counts.sum(), 2 * found.miscounted * math.sqrt(len(found.counts))
+    if weight - noise > NEAR * plan.m:
+        return max(LEAST_RADIUS, math.floor(radius / math.sqrt(2)))
+    far = weight + noise < FAR * plan.m
+    return min(2 * plan.radius, math.floor(radius * math.sqrt(2))) if far else radius
+
+
 def farthest_center(plan: CodedPlan) -> int:
     """How far from 0 a coordinate of a center lies at most, so that comparisons decide as planned."""
     return min(plan.radius, plan.proven)
@@ -370,23 +385,6 @@ class SumsQuestion:
     def match(self, plan: CodedPlan, question: Query, seating: Any) -> ComparisonSession:
         """Who compares, and what: centers are the sums of clusters of size 1."""
         return ComparisonSession(plan, question, np.ones(question.k, np.int64), seating)
-
-
-def public_shares(plan: CodedPlan, me: int, values: Array) -> Array:
-    """Client me's shares (lanes, k, width) of whole numbers (k, d) that all know, without noise."""
-    code, basis, width = plan.code, plan.code.basis, plan.code.width(plan.d)
-    pieces = cut_segments(plan, basis.reduce(values)).reshape(basis.lanes, code.ell, -1)
-    at = transfer_matrix(basis, code.betas[: code.ell], (code.alphas[me],))
-    return basis.matmul(at, pieces).reshape(basis.lanes, -1, width)
-
-
-def cut_segments(plan: CodedPlan, values: Array) -> Array:
-    """Residues (lanes, k, d) as the code has them at its data points, (lanes, ell, k, width)."""
-    lanes, k, d = values.shape
-    width = plan.code.width(d)
-    padded = np.zeros((lanes, k, plan.code.ell * width), values.dtype)
-    padded[:, :, :d] = values
-    return np.ascontiguousarray(padded.reshape(lanes, k, -1, width).swapaxes(1, 2))
 
 
 def opened_numbers(plan: CodedPlan, values: Array) -> Array:
@@ -561,6 +559,7 @@ class NoisySumsServer:
     def __init__(self, committees: CommitteeServer, noise: Noise, steps: int) -> None:
         self.committees, self.noise, self.steps = committees, noise, steps
         self.plan, self.centers = committees.plan, np.zeros(0)
+        self.radius = self.plan.radius  # of questions without points of the server
 
     def __call__(self, start: Array, k: int, max_iter: int, source: Source) -> Role[Trace]:
         """Centers after all steps; labels have no part in them.  Everything here is in steps."""
@@ -569,15 +568,33 @@ class NoisySumsServer:
             anchors, asked = np.zeros((1, plan.d)), 0
         else:
             anchors, asked = yield from self.find_start(points, k)
+        drawn = None
         for number in range(asked, self.steps):
             anchors, found = yield from self.ask(number, anchors, self.reach(points, anchors))
-            shrunk = plan.d > 2
-            placed = place_centers(found, anchors, anchors, plan.radius, cleaned=True, shrunk=shrunk)
-            anchors = placed.centers
-            if len(anchors) < k and number + 1 < self.steps:
-                anchors = self.spread_about(anchors[0], k)
+            drawn = anchors if drawn is None else drawn
+            placed = place_centers(found, anchors, drawn, plan.radius, cleaned=True, shrunk=plan.d > 2)
+            anchors, drawn = placed.centers, None
+            if points is None and number + 1 < self.steps:
+                self.radius = next_radius(found, plan, self.radius) if number else self.radius
+                anchors = self.next_groups(number, placed, k)
+                drawn = np.broadcast_to(placed.centers, anchors.shape) if number == 0 else None
         self.centers = np.resize(anchors, (k, plan.d)) / float(plan.scale)
         return Trace(k, (), None, False, self.steps, placed=(found, placed))
+
+    def next_groups(self, number: int, placed: PlacedCenters, k: int) -> Array:
+        """What to ask about after this question, without points of the server.
+
+        After the mean of all rows it is about cones from there, more than clusters; from their means, which
+        move once more where steps allow, centers (k, d) are made.
+        """
+        anchors, counts = placed.centers, placed.counts
+        if number == 0 and k > 1:
+            return self.cones_about(anchors[0], GROUPS * k if self.steps > FINDING else k)
+        if number != min(FINDING, self.steps - 2) or len(anchors) == k:
+            return anchors
+        if len(np.unique(anchors[counts > 0], axis=0)) < k:
+            return np.asarray(anchors[np.argsort(-counts, kind="stable")[:k]])
+        return weighted_kmeans(anchors, counts, k, 0)[0]
 
     def public_points(self, k: int) -> Array | None:
         """The server's points (s, d), in steps; None if it has fewer than centers."""
@@ -588,7 +605,7 @@ class NoisySumsServer:
     def reach(self, points: Array | None, centers: Array) -> int:
         """Within which radius to ask about centers: most of the server's points lie nearer."""
         if points is None:
-            return self.plan.radius
+            return self.radius
         away = math.sqrt(np.quantile(nearest_squares(points, centers), 0.95))
         return int(np.clip(away, LEAST_RADIUS, 2 * self.plan.radius))
 
@@ -616,14 +633,14 @@ class NoisySumsServer:
         held = placed.counts if np.count_nonzero(placed.counts) >= k else np.bincount(labels).astype(float)
         return join_groups(placed.centers, held, (placed.centers - mean) @ ways, k), FINDING
 
-    def spread_about(self, mean: Array, k: int) -> Array:
-        """Centers (k, d) about the mean of all rows, in public directions, the further the later."""
-        d, most = self.plan.d, float(farthest_center(self.plan))
-        words = np.empty((k, d), np.uint64)
-        Coins(self.plan.digest()[:16]).fill(words)
-        signs = np.where(words % np.uint64(2) == 0, -1.0, 1.0)
-        ways = np.arange(1, k + 1)[:, None] / k * most / math.sqrt(d)
-        return np.clip(mean + ways * signs, -most, most)
+    def cones_about(self, mean: Array, count: int) -> Array:
+        """Centers (count, d) about the mean of all rows, in public directions: their cells are cones."""
+        coins = Coins(self.plan.digest()[:16])
+        ways = discrete_gaussian(Deviation.at_least(1 << 40), (count, self.plan.d), coins=coins)
+        ways = ways / np.linalg.norm(ways, axis=1, keepdims=True) * self.radius / 8
+        if self.plan.d == 1:  # where cones are two
+            ways *= np.arange(1, count + 1)[:, None] * 8 / count
+        return np.asarray(mean + ways)
 
     def ask(self, number: int, near: Array, radius: int) -> Role[tuple[Array, GroupAnswer]]:
         """Whole-number centers, as near these (k, d) as rows lie; noisy sums about them, weights in rows."""

@@ -219,21 +219,31 @@ def checks_squares(plan: CodedPlan) -> bool:
 def split_sum_shares(plan: CodedPlan, me: int, sums: Array, now: Array, directions: Array) -> Array:
     """Client me's share (lanes, 2 k, width) of S + s v and S - s v of each cluster, v its direction.
 
-    sums: (lanes, k, width), its share of S.  A public v of `ell` segments is shared without noise.
+    sums: (lanes, k, width), its share of S.
     """
-    code, basis = plan.code, plan.code.basis
-    width = code.width(plan.d)
-    segments = np.zeros((len(now), code.ell * width), np.int64)
+    basis = plan.code.basis
     # Rows are so many times the points.
-    segments[:, : plan.d] = directions.astype(np.int64) * plan.layout.multiple
-    pieces = basis.reduce(
-        segments.reshape(-1, code.ell, width).transpose(1, 0, 2).reshape(code.ell, -1).copy()
-    )
-    at = transfer_matrix(basis, code.betas[: code.ell], (code.alphas[me],))
-    along = basis.matmul(at, pieces).reshape(basis.lanes, len(now), width)
+    along = public_shares(plan, me, directions.astype(np.int64) * plan.layout.multiple)
     aside = basis.multiply(basis.reduce(now.astype(np.int64))[:, :, None], along)
     both = np.stack([basis.add(sums, aside), subtract(basis, sums, aside)], axis=2)
-    return np.ascontiguousarray(both.reshape(basis.lanes, -1, width))
+    return np.ascontiguousarray(both.reshape(basis.lanes, -1, sums.shape[2]))
+
+
+def public_shares(plan: CodedPlan, me: int, values: Array) -> Array:
+    """Client me's shares (lanes, k, width) of whole numbers (k, d) that all know, without noise."""
+    code, basis, width = plan.code, plan.code.basis, plan.code.width(plan.d)
+    pieces = cut_segments(plan, basis.reduce(values)).reshape(basis.lanes, code.ell, -1)
+    at = transfer_matrix(basis, code.betas[: code.ell], (code.alphas[me],))
+    return basis.matmul(at, pieces).reshape(basis.lanes, -1, width)
+
+
+def cut_segments(plan: CodedPlan, values: Array) -> Array:
+    """Residues (lanes, k, d) as the code has them at its data points, (lanes, ell, k, width)."""
+    lanes, k, d = values.shape
+    width = plan.code.width(d)
+    padded = np.zeros((lanes, k, plan.code.ell * width), values.dtype)
+    padded[:, :, :d] = values
+    return np.ascontiguousarray(padded.reshape(lanes, k, -1, width).swapaxes(1, 2))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import re
@@ -12,10 +13,13 @@ import numpy as np
 import pytest
 
 import secfc
+from benchmarks.dp_methods import PlainSums
 from field.code.lagrange_code import LagrangeCode
 from field.compare.shells import UNIT, shell_sensitivity
 from field.ring.basis import Basis
 from field.secrets.coins import SeededCoins
+from secfc.algorithm import PublicFacts
+from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded_kmeans.run_summary import placed_centers
 from secfc.disclosure.noise import sums
 from secfc.errors import (
@@ -26,6 +30,7 @@ from secfc.errors import (
     SuspectedParties,
     TooFewReplies,
 )
+from secfc.feddp.server_estimates import nearest_squares
 from secfc.feddp.statistics import labels_of, sums_of, sums_sensitivity
 from secfc.privacy import Bound, Budget, Composed, Neighbors
 from secfc.privacy.accountant import epsilon
@@ -100,6 +105,7 @@ WAYS = (
     {"threshold": SEGMENTS, "n": 5, "d": 5},  # of which the last is padded
     {"threshold": ALONE, "deals": None},
     *by_night(
+        {"steps": 4, "asked": (1, 6, 6, 3)},
         {"threshold": 2, "n": 5},
         {"deals": "client-3"},
         {"threshold": secfc.Threshold(2, ell=3), "n": 9, "d": 4},
@@ -115,9 +121,10 @@ def test_without_noise_the_sums_of_integers_are_opened_bit_for_bit(monkeypatch, 
         sums, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
     )
     data, points = people(n=more.get("n", 4), d=(d := more.get("d", 2)))
-    result = run_sums(policy(dealer=more.get("deals", "server")), data, threshold=more.get("threshold", 1))
+    way = policy(dealer=more.get("deals", "server"), steps=more.get("steps", 2))
+    result = run_sums(way, data, threshold=more.get("threshold", 1))
     found = opened(result, points)
-    assert [got.shape for got, _, _ in found] == [(1, d + 1), (3, d + 1)]
+    assert [got.shape for got, _, _ in found] == [(k, d + 1) for k in more.get("asked", (1, 3))]
     for got, expected, _ in found:
         assert (got == expected).all()
         assert expected[:, -1].any()
@@ -207,6 +214,113 @@ def test_centers_find_the_clusters_with_points_of_the_server():
     before = np.linalg.norm(start - CENTERS, axis=1)
     assert (near < before / 2).all()
     check_errors_that_are_told(result, *opened(result, data_points)[-1][:2])
+
+
+def test_without_points_of_the_server_cones_are_asked_about_and_the_radius_that_rows_need():
+    """Under noise that is nothing beside so many rows, with a radius three times too large."""
+    data, points = people(m=60)
+    result = run_sums(policy(4000.0, steps=4, radius=Bound.given(12.0)), data, bound=12.0)
+    asked = [e.body for e in result.transcript.envelopes if e.kind == "NoisySumsQuery"][::4]
+    # The mean of all rows; cones around it, twice; clusters of these.
+    assert [(each.k, int(each.detail[1])) for each in asked] == [(1, 4096), (6, 4096), (6, 2896), (3, 2047)]
+    for (got, _, _), each in zip(opened(result, points), asked, strict=True):
+        weight = float(got[:, -1].sum()) / UNIT / sums.count_unit(int(each.detail[1]), 2)
+        assert weight == pytest.approx(60, rel=0.1)  # all rows lie within them
+
+
+class Steps(PlainSums):
+    """All questions of a run on rows in one place, or on answers that were given before to others."""
+
+    def __init__(self, rows, seed, *, k=3, radius=6.0, steps=4, budget=2.0, answers=(), session=0):
+        held = secfc.Federation.from_arrays(np.array_split(rows, 5))
+        way = policy(budget, radius=Bound.given(radius), steps=steps)
+        made = secfc.SecFC(k, threshold=1, disclosure=way)
+        facts = dataclasses.replace(PublicFacts.of(held, radius), session=bytes([session] * 32))
+        plan = made.complete(facts, PublicOwnerLayout(held.counts))
+        super().__init__(plan, way, plan.quantizer(rows).astype(float), np.random.default_rng(seed))
+        self.answers, self.seen = list(answers), []
+
+    def open_sums(self, number, centers, radius):
+        got, asked = yield from super().open_sums(number, centers, radius)
+        got = self.answers[number] if self.answers else got
+        self.seen.append((got, asked))
+        return got, asked
+
+    def run(self):
+        list(self(np.zeros(0), self.plan.k, self.steps, None))
+        return self
+
+    @property
+    def asked(self):
+        return [asked.detail(5).tolist() for _, asked in self.seen]
+
+
+def blobs(seed, *, k=9, d=6, m=3000):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(k, d))[rng.integers(k, size=m)] + 0.1 * rng.normal(size=(m, d))
+
+
+@pytest.mark.parametrize("loose", [1.2, 5.0])
+def test_a_start_among_cones_is_worth_its_questions_also_where_the_radius_is_loose(monkeypatch, loose):
+    rows = blobs(0)
+    single = float(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+    way = {"k": 9, "radius": loose * float(np.linalg.norm(rows, axis=1).max()), "budget": 8.0}
+
+    def left():
+        found = [Steps(rows, seed, session=seed, steps=6, **way).run().centers for seed in range(9)]
+        return np.array([nearest_squares(rows, centers).mean() / single for centers in found])
+
+    kept = left()
+    assert np.median(kept) < 0.15
+    if loose > 2:
+        # A control: within the radius that was given noise stays as wide as that is.
+        monkeypatch.setattr(sums, "next_radius", lambda found, plan, radius: radius)
+    else:
+        # Another: of directions that are alike no question says where rows lie apart.
+        monkeypatch.setattr(
+            sums,
+            "discrete_gaussian",
+            lambda sigma, shape, coins: np.arange(1, shape[0] + 1)[:, None] * np.ones(shape),
+        )
+    assert np.median(left() / kept) > 1.15
+
+
+def test_questions_follow_from_the_answers_before_alone():
+    """So what noise hides in answers is all that a run tells: of other rows it asks alike after these."""
+    first, other = blobs(1, k=3), blobs(2, k=3)
+    done = Steps(first, 0, radius=9.0).run()
+    again = Steps(other, 1, radius=9.0, answers=[got for got, _ in done.seen]).run()
+    assert again.asked == done.asked
+    assert (again.centers == done.centers).all()
+    # A control: under answers of their own the questions are others.
+    assert Steps(other, 0, radius=9.0).run().asked[1:] != done.asked[1:]
+
+
+def test_a_row_moves_no_answer_of_a_run_further_than_its_noise_is_made_for():
+    """Of questions that grow narrower and wider, between rows at both ends of the ball."""
+    rows, end = blobs(3, k=3, d=2, m=400), np.array([[6.0, 0.0]])
+    rows, moved, radii = rows / np.linalg.norm(rows, axis=1).max(), [], []
+    for scale in (0.5, 6.0):
+        run, twin = (
+            Steps(np.concatenate([scale * rows, side * end]), 0, steps=6, budget=24.0) for side in (1, -1)
+        )
+        asked = [each for _, each in run.run().seen]
+        run.rng = twin.rng = SimpleNamespace(normal=lambda size: np.zeros(size))
+        for each in asked:
+            one, two = (
+                returned(of.open_sums(each.number, each.centers, each.radius))[0] for of in (run, twin)
+            )
+            moved.append(float(np.linalg.norm(one - two)) / each.sensitivity)
+            radii.append(each.radius / run.plan.radius)
+    assert 0.9 < max(moved) <= 1
+    assert min(radii) < 0.5
+    assert len(moved) == 12
+
+
+def returned(role):
+    with pytest.raises(StopIteration) as end:
+        next(role)
+    return end.value.value
 
 
 def check_errors_that_are_told(result, got, expected):
@@ -498,6 +612,40 @@ def test_an_audit_of_a_step_confirms_the_claim_and_catches_half_the_noise(ell):
             return side * shift + total[number, (1 - side) // 2]
 
         assert found_by(scores, 3000).refutes(claim) == caught
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("factor", "caught"), [(1, False), (2, True)])
+def test_an_audit_of_runs_from_cones_confirms_the_claim_and_catches_half_the_noise(factor, caught):
+    """All questions of a run, each made of the answers before, under the noise that the honest alone deal."""
+    others, end = blobs(3, k=2, d=2, m=60) / 4, np.array([[6.0, 0.0]])
+    sides, scores = [np.concatenate([others, side * end]) for side in (1, -1)], ([], [])
+    for seed, side in itertools.product(range(2000), (0, 1)):
+        run = Steps(sides[side], [seed, side, factor], k=2, steps=4, budget=4.0)
+        run.noise, honest = dataclasses.replace(run.noise, sums=run.noise.sums / factor), run.noise.honest
+        run.rng = Shrunk(run.rng, math.sqrt(honest / 5))
+        score, asked = 0.0, run.run().seen
+        for got, question in asked:
+            exact = []
+            for rows in sides:  # what either would have been asked, and its answer without noise
+                run.rows, run.rng = run.plan.quantizer(rows).astype(float), Shrunk(run.rng, 0.0)
+                again = question.number, question.centers, question.radius
+                exact.append(returned(PlainSums.open_sums(run, *again))[0])
+            one = float(run.noise.client_deviation(question.sensitivity, run.noise.sums, got.size))
+            score += float(((got - sum(exact) / 2) * (exact[0] - exact[1])).sum()) / (one**2 * honest)
+        scores[side].append(score)
+    found = many_gaussian_runs(*map(np.array, scores), alarm=1e-4)
+    assert found.refutes(policy(4.0, steps=4).releases(5, 1, 2, 2)) == caught
+
+
+class Shrunk:
+    """A generator of normal numbers so many times as wide."""
+
+    def __init__(self, rng, by):
+        self.rng, self.by = rng, by
+
+    def normal(self, size):
+        return self.by * self.rng.normal(size=size)
 
 
 @pytest.mark.nightly
