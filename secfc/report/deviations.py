@@ -59,6 +59,7 @@ SUMS = "tests/secfc/secure_sum/test_aggregate.py"
 FINAL = "tests/secfc/active/test_a12_final_labels.py"
 HIDING = "tests/secfc/active/test_a21_hidden_owners.py"
 NOISE = "tests/secfc/active/test_a22_under_noise.py"
+WORD = "tests/secfc/active/test_a23_word_of_the_server.py"
 LAST = "tests/secfc/active/test_a20_last_words.py"
 STEERED = "tests/secfc/active/test_a18_steered_sums.py"
 
@@ -313,6 +314,29 @@ TABLE = (
          "tests/secfc/active/test_a3_questions.py::test_another_start_than_the_seed_gives_is_refused"),
     ),
     DeviationRow(
+        "the server in what it alone decodes: gains, losses, costs, points that are drawn; in the cut of a "
+        "dendrogram and in opened centers, also for some clients alone",
+        "which of the planned splits, merges, starts or points are taken, of an `Elbow` which `k`; these "
+        "centers and this cut by anything",
+        "labels of the steps that it chooses", "nothing: each step from there is exact", "unnoticed",
+        "labels|owners|final|distances",
+        (f"{WORD}::"
+         "test_false_gains_at_the_server_take_another_planned_split_and_every_step_is_exact",),
+    ),
+    DeviationRow(
+        "the server in labels, where it decodes them, `Distances()`, `NoiseInShares()`", "labels",
+        "distances to centers of clusters of its choice, as often as there are steps; of noisy ones nothing "
+        "that the budget does not cover",
+        "nothing: where clients compare they hear labels from one another", "unnoticed", "distances|blurred",
+        (f"{WORD}::test_a_server_that_decodes_labels_can_say_others_and_else_is_refused",),
+    ),
+    DeviationRow(
+        "the server in the labels that it tells clients, `DBSCAN`, `Precomputed`, or those that do not work "
+        "(`Runtime(workers=...)`)",
+        "labels", "nothing", "nothing: these clients heard nothing else", "unnoticed", "pairs|workers",
+        (f"{WORD}::test_a_server_that_alone_knows_who_is_near_can_tell_a_client_other_labels",),
+    ),
+    DeviationRow(
         "a client whose summand of a secure sum is not what it has", "the sum, by anything",
         "no more than the sum", "nothing", "unnoticed", "sums",
     ),
@@ -421,6 +445,7 @@ TABLE = (
         "an owner that claims people whom it lacks, `Joined()`", "columns of these people",
         "**which of them all other owners hold, and their labels, which tell columns of others**",
         "nothing; with a `quota` only so many", "unnoticed", "joined",
+        (f"{DIVIDED}::test_who_claims_people_whom_it_lacks_learns_whom_all_others_hold_and_their_labels",),
     ),
     DeviationRow(
         "the server, or a client that counts itself twice, so that people are kept whom an owner lacks, "
@@ -494,6 +519,7 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     found |= {"separated"} if isinstance(algorithm.init, CenterSeparation) else set()
     found |= {"rounded"} & {algorithm.quantization.centers}
     found |= {"joined"} if capabilities.joins else set()
+    found |= {"workers"} if algorithm.runtime.workers is not None else set()
     if isinstance(capabilities.membership, Private):
         found |= {"private", "unseen" if capabilities.membership.counts == "hidden" else "counted"}
     if compares:

@@ -74,6 +74,26 @@ def test_who_counts_itself_twice_is_shown_who_lacks_a_person_and_the_run_ends(mo
     assert honest[0] == honest[1] == [(60, 59)]
 
 
+def test_who_claims_people_whom_it_lacks_learns_whom_all_others_hold_and_their_labels():
+    """Nothing stops it: it has made columns of them up."""
+    whole, people = owners(3)
+    everybody, (mine, *others) = set(range(60)), map(set, people)
+    first, lacking = whole.parties[0], sorted(everybody - mine)
+    claiming = replace(
+        first,
+        points=np.vstack([np.asarray(first.points), np.zeros((len(lacking), len(first.features)))]),
+        ids=(*first.ids, *(f"p{i:05d}" for i in lacking)),
+    )
+    found = secfc.fit(algorithm(), secfc.Federation((claiming, *whole.parties[1:])))
+    told = {claiming.ids[i] for i in np.flatnonzero(found.labels[0] >= 0)}
+    held = {f"p{i:05d}" for i in set.intersection(*others)}
+    assert held - set(first.ids)
+    assert told == held
+    # Control: who claims its own people alone is told nothing of others.
+    honest = secfc.fit(algorithm(), whole)
+    assert {first.ids[i] for i in np.flatnonzero(honest.labels[0] >= 0)} == held & set(first.ids)
+
+
 def test_a_helper_counts_itself_in_and_the_owner_that_lacks_the_person_ends_the_run(monkeypatch):
     """A client without columns adds nothing; here it adds 1 at all rows, and who lacks one notices."""
     federation, _ = lacking(1)

@@ -153,6 +153,7 @@ def test_every_row_is_told_to_somebody() -> None:
         "pairs",
         "added",
         "separated",
+        "workers",
         "blurred",
     }
     assert rows_about(words) == TABLE
