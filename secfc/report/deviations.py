@@ -516,10 +516,13 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     compares = not found & {"distances", "blurred"}
     if compares:
         found.add("dealt" if policy.capabilities.dealer else "dealerless")
-    found |= {"separated"} if isinstance(algorithm.init, CenterSeparation) else set()
-    found |= {"rounded"} & {algorithm.quantization.centers}
-    found |= {"joined"} if capabilities.joins else set()
-    found |= {"workers"} if algorithm.runtime.workers is not None else set()
+    holds = {
+        "separated": isinstance(algorithm.init, CenterSeparation),
+        "rounded": algorithm.quantization.centers == "rounded",
+        "joined": capabilities.joins,
+        "workers": algorithm.runtime.workers is not None,
+    }
+    found |= {word for word, there in holds.items() if there}
     if isinstance(capabilities.membership, Private):
         found |= {"private", "unseen" if capabilities.membership.counts == "hidden" else "counted"}
     if compares:

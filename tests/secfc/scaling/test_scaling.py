@@ -344,7 +344,7 @@ def test_too_many_losses_end_the_run():
         secfc.fit(secfc.SecFC(3, 1, init=START), hold_points(), scale_features="standard", faults=faults)
 
 
-def test_a_member_that_tells_clients_different_sums_is_noticed():
+def test_a_member_that_tells_clients_different_sums_is_noticed(monkeypatch):
     def faults(e):
         if e.kind == "CodedSum" and e.sender == "client-0" and e.recipient == "client-1":
             return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=e.body.values * 0 + 1)),)
@@ -354,13 +354,14 @@ def test_a_member_that_tells_clients_different_sums_is_noticed():
         secfc.fit(secfc.SecFC(3, 1, init=START), hold_points(), scale_features="standard", faults=faults)
 
     def alone(e):
-        """With the shares of t + 1 members alone, it is digests of the sums that tell."""
+        """Where the shares of t + 1 members alone opened a sum, digests of the sums would tell."""
         away = e.sender in ("client-2", "client-3", "client-4")
         return () if e.kind == "CodedSum" and away and e.round == MOMENTS + 3 else faults(e)
 
     def at_moments(e):
         return alone(e) if e.round == MOMENTS + 3 else (e,)
 
+    monkeypatch.setattr(SumPlan, "least_words", property(lambda plan: plan.code.threshold(1)))
     with pytest.raises(SuspectedParties, match=r"different sums.*server"):
         secfc.fit(secfc.SecFC(3, 1, init=START), hold_points(), scale_features="standard", faults=at_moments)
 
