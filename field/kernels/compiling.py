@@ -46,8 +46,27 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
     return wrap
 
 
+def _reading(locator: Any) -> Any:
+    """The same place for kernels, if some were kept there: it need not be one that can be written to."""
+
+    def find(self: Any) -> None:
+        if not any(Path(self.get_cache_path()).glob("*.nbi")):
+            raise OSError("nothing is kept there")
+
+    return type(f"Reading{locator.__name__}", (locator,), {"ensure_cache_path": find})
+
+
+class KernelPlaces(FunctionCache._impl_class):  # type: ignore[misc]
+    """Where kernels are kept, and, as in an image that was warmed up, only read."""
+
+    _first, *_rest = FunctionCache._impl_class._locator_classes  # the first is NUMBA_CACHE_DIR
+    _locator_classes = (_first, _reading(_first), *_rest, *map(_reading, _rest))
+
+
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """The kept overloads of one kernel, whose loss costs time and ends no run."""
+
+    _impl_class = KernelPlaces
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)

@@ -2,6 +2,7 @@
 
 import errno
 import importlib.util
+import tempfile
 import threading
 import time
 
@@ -120,6 +121,17 @@ def test_a_damaged_kernel_is_compiled_again_and_kept(folder, kind, damage):
         call(folder, 0)
         assert file.exists()
         call(folder, 1)
+
+
+def test_kernels_of_an_image_are_loaded_where_nothing_can_be_written(folder, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder / "kept"))
+    call(folder, 0)  # the image is built
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(CheckedCacheFile, "_open_for_write", refuse)
+    call(folder, 1)
 
 
 def test_a_full_or_locked_folder_is_said_and_ends_nothing(folder, monkeypatch):
