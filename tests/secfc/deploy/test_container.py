@@ -119,6 +119,15 @@ def test_commands_of_the_files_are_those_that_there_are():
     assert {yaml.safe_load(COMPOSE)["services"]["site"]["build"]["dockerfile"]} == {"secfc/deploy/Dockerfile"}
 
 
+def test_public_ci_builds_the_image_and_runs_it_as_the_services_are_run():
+    steps = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["image"]["steps"]
+    compose, build, *runs = (step["run"] for step in steps if "run" in step)
+    assert "-f secfc/deploy/compose.yaml config" in compose
+    assert "-f secfc/deploy/Dockerfile -t secfc" in build
+    assert len(runs) == 2
+    assert all({"--read-only", "--cap-drop", "ALL", "/tmp"} <= set(run.split()) for run in runs)
+
+
 @pytest.mark.parametrize(("path", "sent"), [
     *((name, True) for name in ("pyproject.toml", "README.md", "LICENSE", "secfc/cli/clustering/run.py")),
     *((name, False) for name in (
