@@ -100,6 +100,8 @@ def read_table(path: Path, where: str) -> TomlTable:
     """The table that a file is.  Raises InputError for what is no TOML; OSError."""
     try:
         return TomlTable(tomllib.loads(path.read_text(encoding="utf-8-sig")), where)
+    except UnicodeDecodeError:
+        raise InputError(f"{where} is no text in UTF-8: save it as that, or write it anew") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is no TOML: {error}. Correct it, or write it anew") from None
 

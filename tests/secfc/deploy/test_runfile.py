@@ -560,6 +560,13 @@ def test_a_site_file_reads_and_an_unknown_key_refuses_to_start(tmp_path):
         path.write_text(wrong)
         with pytest.raises(InputError, match=why):
             SiteFile.read(path)
+    for written in (SITE.replace("\n", "\r\n").encode(), SITE.encode("utf-8-sig")):  # as editors save it
+        path.write_bytes(written)
+        assert SiteFile.read(path).party == "a"
+    for encoding in ("utf-16", "latin-1"):
+        path.write_bytes((SITE + "# ä\n").encode(encoding))
+        with pytest.raises(InputError, match="no text in UTF-8: save it as that"):
+            SiteFile.read(path)
 
 
 # --- keys --------------------------------------------------------------------------------------------
