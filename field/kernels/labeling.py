@@ -48,14 +48,17 @@ def _fill_tiles(points: Any, tiles: Any) -> None:
 
 @compiled()
 def _shift_tile(tile: Any, middle: Any, x: Any, norm: Any) -> None:
-    """x = tile - middle, rounded once, and norm = |x|^2; exact where middle is float32 and rows are int16."""
+    """x = tile - middle, rounded once, and norm = |x|^2; exact where middle is float32 and rows are int16.
+
+    middle: float32, float64, or int32 where no difference leaves it.
+    """
     kind = middle.dtype.type
     for i in range(TILE):
         norm[i] = np.float32(0)
     for f in range(tile.shape[0]):
         row, out, m = tile[f], x[f], middle[f]
         for i in range(TILE):
-            v = np.float32(kind(row[i]) - m)
+            v = np.float32(kind(kind(row[i]) - m))
             out[i] = v
             norm[i] += v * v
 
@@ -309,17 +312,22 @@ def label_tiles(
     labels: Array,
     sums: Array | None = None,
     counts: Array | None = None,
+    *,
+    largest: int = LARGEST,
 ) -> int:
     """The nearest center of each row, ties to the lowest number, in place of labels (m,) int32; how many new.
 
     sums (k, d) and counts (k,) int64 of the rows by label, -1 for none, become those of the new labels; None
-    where nobody asks.
+    where nobody asks.  largest: what no row exceeds in absolute value.
     """
     m, d = len(labels), tiles.shape[1]
     if sums is None or counts is None:
         sums, counts = np.empty((0, d), np.int64), np.empty(0, np.int64)
     undecided, before = np.empty(m, np.int64), np.empty(m, np.int32)
-    middle = filtered.middle.astype(np.float32 if tiles.itemsize == 2 else np.float64)
+    # Differences of int32 that stay below 2^31 need no float64, which is half as wide.
+    narrow = tiles.itemsize == 4 and largest + np.abs(filtered.middle).max() < 2**31
+    kind = np.float32 if tiles.itemsize == 2 else np.int32 if narrow else np.float64
+    middle = filtered.middle.astype(kind)
     none, moved = _sweep_tiles(
         tiles, middle, filtered.centers, filtered.squares, filtered.numbers, filtered.slack, labels, sums,
         counts, undecided, before,

@@ -40,7 +40,7 @@ class RowTiles:
         *,
         held: int = HELD_BYTES,
     ) -> None:
-        self.shape, kind = shape, np.dtype(tile_kind(largest))
+        self.shape, self._largest, kind = shape, largest, np.dtype(tile_kind(largest))
         self._tile = (shape[1], TILE)
         self._bytes = shape[1] * TILE * kind.itemsize  # of a tile
         count = -(-shape[0] // TILE)
@@ -124,7 +124,7 @@ class RowTiles:
         moved = 0
         for rows, tiles in self.batches():
             now = labels[rows].astype(np.int32)
-            moved += label_tiles(tiles, filtered, now, sums, counts)
+            moved += label_tiles(tiles, filtered, now, sums, counts, largest=self._largest)
             labels[rows] = now
         return moved
 

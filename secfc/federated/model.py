@@ -476,7 +476,7 @@ def nearest_offered(points: Array, known: KnownCenters) -> Array:
     if largest >= LARGEST or filtered is None:
         return nearest_complete(points, known, offered)
     labels = np.full(len(points), -1, np.int32)
-    label_tiles(tile_rows(points, largest), filtered, labels)
+    label_tiles(tile_rows(points, largest), filtered, labels, largest=largest)
     return labels
 
 

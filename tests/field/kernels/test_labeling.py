@@ -1,5 +1,6 @@
 """Labels and sums of tiled rows are those of Python integers, at ties, near ties and at every bound."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -10,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from field.kernels.labeling import LARGEST, TILE, CenterFilter, label_tiles, sum_tiles, tile_rows
+from field.kernels.labeling import (
+    LARGEST,
+    TILE,
+    CenterFilter,
+    label_tiles,
+    largest_value,
+    sum_tiles,
+    tile_rows,
+)
 from tests.nightly import short, trials
 
 WIDE = 2**31  # from here on a number takes eight bytes
@@ -55,7 +64,7 @@ def check_step(rows, sums, counts, numbers, old):
     assert (summed == totals).all()
     assert (counted == sizes).all()
     alone = np.full(len(rows), -1, np.int32)
-    assert label_tiles(tile_rows(rows), filtered, alone) == len(rows)
+    assert label_tiles(tile_rows(rows), filtered, alone, largest=largest_value(rows)) == len(rows)
     assert (alone == expected).all()
     return decision
 
@@ -65,7 +74,7 @@ def check_step(rows, sums, counts, numbers, old):
     st.sampled_from([1, 3, 127, 128, 129, 300]),
     st.integers(1, 9),
     st.integers(1, 9),
-    st.sampled_from(short([2, 2**15 - 1, WIDE - 1], [2, 2**15 - 1, WIDE - 1, LARGEST - 1])),
+    st.sampled_from(short([2, 2**15 - 1, 2**30, WIDE - 1], [2, 2**15 - 1, 2**30, WIDE - 1, LARGEST - 1])),
     st.booleans(),
     st.integers(0, 2**32),
 )
@@ -98,6 +107,21 @@ def test_sums_of_a_tile_at_the_bound(largest, sign):
     assert tile_rows(rows).dtype == (np.int16 if largest < 2**15 else np.int32)
     sums, old = sign * np.array([[largest, 0, largest], [0, 0, 0]]), np.full(len(rows), -1, np.int32)
     check_step(rows, sums, np.ones((2, 1), int), np.arange(2), old)
+
+
+def test_differences_of_int32_that_could_wrap_take_float64():
+    ends = np.array([[WIDE - 1], [1 - WIDE], [WIDE // 2]])
+    filtered = CenterFilter.of(ends, np.ones((3, 1), int), np.arange(3), None)
+    rows, found = np.array([[1 - WIDE], [2 - WIDE], [WIDE - 1]] * 100), np.empty((2, 300), np.int32)
+    rows[::3] = 1 - WIDE
+    decide = Decision(ends, np.ones((3, 1), int), np.arange(3))
+    filtered = dataclasses.replace(filtered, decide=decide)
+    for labels, largest in zip(found, (largest_value(rows), 0), strict=True):
+        label_tiles(tile_rows(rows), filtered, labels, largest=largest)
+    expected = nearest_by_integers(rows, *decide.centers)
+    assert (found[0] == expected).all()
+    # Control: told that no row is large, differences wrap.
+    assert (found[1] != expected).any()
 
 
 def near_ties(d, k, seed, rows=600):
