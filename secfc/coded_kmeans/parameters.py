@@ -450,7 +450,7 @@ def choose_code(
         return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
     if t is not None:
         return t, ell, segment_cautions(t, ell)
-    found = f" and liars={liars}" if liars else ""
+    found = f" and max_cheaters={liars}" if liars else ""
     check_any_threshold(n, ell, liars)
     t, limit = threshold_limit(n, ell, liars, most=most)
     return t, ell, (

@@ -127,8 +127,8 @@ def check_deviating(n: int, t: int, deviating: int, dealer: PartyId | None) -> N
         raise InvalidValue(f"deviating={deviating} is negative: use 0 for none, or leave deviating out")
     if deviating > t:
         raise InvalidValue(
-            f"deviating={deviating}, t={t}: at most t liars can be told from honest clients: lower deviating "
-            "or raise t"
+            f"deviating={deviating}, t={t}: at most t of these can be told from honest clients: lower "
+            "deviating or raise t"
         )
     apart = dealer not in (None, SERVER)
     if dealer is None and deviating > 1:

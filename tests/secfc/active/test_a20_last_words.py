@@ -14,6 +14,7 @@ from secfc.errors import SuspectedParties, TooFewReplies
 from secfc.feddp import FedDPKMeans
 from secfc.feddp import clients as noisy
 from secfc.federated import algorithm as lloyd
+from secfc.privacy import Neighbors, RandomizedResponse
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.messages import Contributors
 from secfc.transport.simulate import deliver_all
@@ -97,18 +98,30 @@ def test_who_is_told_that_a_run_has_ended_has_no_result(monkeypatch):
 def test_who_is_told_other_noisy_centers_ends_the_run(client, monkeypatch):
     rng = np.random.default_rng(0)
     data = Federation.from_arrays(list(rng.normal(size=(6, 40, 2))), server_points=rng.normal(size=(30, 2)))
-    way = FedDPKMeans(2, 20.0, 1e-6, steps=0, committee=4)
+    labels, unit = RandomizedResponse(3.0), Neighbors("replace")
+    way = FedDPKMeans(2, 20.0, 1e-6, steps=0, committee=4, labels=labels, neighbors=unit)
     honest = secfc.fit(way, data)
 
-    def lied():
+    def lie(left):
+        """Tell the client other centers; whose labels leave."""
         lies = LastOf("NoisyCenters", client, 0, lambda told: replace(told, centers=told.centers + 0.5))
-        return secfc.fit(way, data, faults=lies)
+
+        def faults(e):
+            left.extend([e.sender] * (e.kind == "NoisyLabels"))
+            return lies(e)
+
+        secfc.fit(way, data, faults=faults)
 
     assert (client in honest.plan.sums.committee) == (client == "client-0")
+    left = []
     with pytest.raises(SuspectedParties, match="told another result than was told here"):
-        lied()
+        lie(left)
+    assert client not in left
+    # Control: where nobody compares, its labels leave by centers that it alone was told.
     monkeypatch.setattr(noisy, "compare_last", nothing)
-    lied()
+    left = []
+    lie(left)
+    assert sorted(left) == sorted(data.names)
 
 
 @pytest.mark.parametrize("consenting", [True, ("client-0", "client-1")])

@@ -93,7 +93,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="deviating=2") as error:
         check_deviating(3, 1, 2, SERVER)
     assert str(error.value) == (
-        "deviating=2, t=1: at most t liars can be told from honest clients: lower deviating or raise t"
+        "deviating=2, t=1: at most t of these can be told from honest clients: lower deviating or raise t"
     )
     with pytest.raises(ValueError, match="played by two") as error:
         check_deviating(3, 1, 1, "client-0")

@@ -676,7 +676,7 @@ def test_sums_of_digests_are_read_as_they_were_written():
 @pytest.mark.parametrize(
     ("way", "said"),
     [
-        (dict(threshold=secfc.Threshold(1, deviating=2)), "deviating=2, t=1: at most t liars"),
+        (dict(threshold=secfc.Threshold(1, deviating=2)), "deviating=2, t=1: at most t of these"),
         (dict(threshold=secfc.Threshold(1, deviating=-1)), "deviating=-1 is negative"),
         (dict(disclosure=secfc.OwnLabels(None)), "parts played by two need 2t\\+2=4 clients"),
         (dict(disclosure=secfc.FinalLabelsOnly()), "parts played by two need 2t\\+2=4 clients"),
