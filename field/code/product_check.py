@@ -22,6 +22,7 @@ meet in at most 2q.  All of these functions are linear in shares, but for `block
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
@@ -51,10 +52,7 @@ def least_repetitions(p: int, m: int) -> int:
 
 def block_length(m: int) -> int:
     """The least q, of at least 2, with q**2 >= m."""
-    q = 2
-    while q * q < m:
-        q += 1
-    return q
+    return max(2, 1 + math.isqrt(max(0, m - 1)))
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,10 @@ def tell_shares(blocks: Blocks, at: int, context: bytes, shares: Mapping[int, Ar
 
 def digest_share(context: bytes, part: int, share: Array) -> bytes:
     """32 bytes of a part's share."""
-    text = context + part.to_bytes(4, "little") + share.astype("<u8").tobytes()
-    return hashlib.blake2b(text, digest_size=SIZE, person=b"secfc-part-share").digest()
+    text = context + part.to_bytes(4, "little")
+    digest = hashlib.blake2b(text, digest_size=SIZE, person=b"secfc-part-share")
+    digest.update(np.ascontiguousarray(share, "<u8").data)
+    return digest.digest()
 
 
 def split_shares(
