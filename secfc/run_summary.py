@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from field.arrays import Array
+
 
 @dataclass(frozen=True)
 class NoisyReleaseSummary:
@@ -43,16 +45,23 @@ class CentersSummary:
 
     sizes: (k,) rows of each cluster by the last noisy counts, None where clients are protected, whose counts
     may be shortened.  error: the standard deviation of the noise on each.  moved: (k,) how far noise moves
-    each center, as a root mean square in data units; 0 for a center that is one of the server's points', as
-    its count was within the noise.  least: rows below which a cluster is taken for noise.
-    bias: what the releases leave out, in sentences.
+    each center, as a root mean square in data units; None for one that its rows did not move, as their count
+    was within the noise: how far it lies from them is unknown.  least: rows below which a cluster is taken
+    for noise.  bias: what the releases leave out, in sentences.
     """
 
     sizes: list[float] | None
     error: float
-    moved: list[float]
+    moved: list[float | None]
     least: float
     bias: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, sizes: list[float] | None, error: float, blur: Array, least: float, bias: tuple[str, ...]
+    ) -> CentersSummary:
+        """Summary of centers that noise moves by `blur` (k,), 0 for those that rows did not move."""
+        return cls(sizes, error, [moved or None for moved in blur.tolist()], least, bias)
 
 
 @dataclass(frozen=True)

@@ -191,8 +191,8 @@ def placed_centers(policy: Any, plan: CodedPlan, details: Any) -> CentersSummary
         "many rows these are is not released: each client knows its own, and a count would take a part of "
         "the budget.",
     )
-    moved = (placed.blur / scale).tolist()
-    return CentersSummary(found.counts.tolist(), found.miscounted, moved, placed.least, bias)
+    sizes, blur = found.counts.tolist(), placed.blur / scale
+    return CentersSummary.of(sizes, found.miscounted, blur, placed.least, bias)
 
 
 def leakage_under_policy(way: SecFCSettings) -> str:

@@ -676,7 +676,7 @@ def _centers_summary(plan: FedDPPlan, found: FedDPServerResult) -> CentersSummar
         "these are is not released: each client knows its own, and a count would take a part of the budget.",
     )
     sizes = None if plan.by_client else found.counts.tolist()
-    return CentersSummary(sizes, found.miscounted, found.blur.tolist(), found.least, bias)
+    return CentersSummary.of(sizes, found.miscounted, found.blur, found.least, bias)
 
 
 def _labels_summary(plan: FedDPPlan, found: ReleasedLabels | None) -> LabelsSummary | None:

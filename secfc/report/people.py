@@ -227,7 +227,10 @@ def _sureness(found: Report) -> tuple[Part, ...]:
     told = found.account.centers
     if told is None:
         return ()
-    columns, sizes = [[f"{moved:.3g}" for moved in told.moved]], tuple[str, ...]()
+    columns, sizes = (
+        [["unknown" if moved is None else f"{moved:.3g}" for moved in told.moved]],
+        tuple[str, ...](),
+    )
     if told.sizes is not None:
         sizes = ("rows, noisy", "standard error")
         columns = [[f"{s:,.0f}" for s in told.sizes], [f"{told.error:,.0f}"] * len(told.sizes), *columns]

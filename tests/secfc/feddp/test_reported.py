@@ -52,7 +52,7 @@ def test_sizes_have_error_bars_of_all_noise_and_small_groups_are_told(data):
     told = report.as_json(found)["privacy"]["centers"]
     assert told["sizes"] == servers[0].counts.tolist()
     assert told["error"] == error
-    assert told["moved"] == servers[0].blur.tolist()
+    assert told["moved"] == [blur or None for blur in servers[0].blur.tolist()]
     people = " ".join(report.as_text(found).split())
     assert f"0 {told['sizes'][0]:,.0f} {error:,.0f} {told['moved'][0]:.3g}" in people
     assert (
@@ -64,6 +64,9 @@ def test_sizes_have_error_bars_of_all_noise_and_small_groups_are_told(data):
         federation=data, algorithm=way,
     )  # fmt: skip
     assert "(0 of 3 here)" not in tiny.account.centers.bias[0]
+    # A center that no rows moved is not one without noise.
+    assert None in tiny.account.centers.moved
+    assert "unknown" in report.as_text(tiny.publishable)
     clients = FedDPKMeans(3, 4.0, 1e-6, neighbors=Neighbors(unit="client"), rows_per_client=200)
     told = report.make_report(secfc.fit(clients, data, seed=0), federation=data, algorithm=clients)
     assert told.account.centers.sizes is None
