@@ -34,7 +34,9 @@ class Sampled:
     -----
     Each row is in one of m // rows samples, by public coins of the run and its place at its client, so nobody
     chooses.  From centers of samples Lloyd's steps take all rows, as from given centers, until no label
-    changes: with max_iter=1 once.  Labels depend on who holds which row by what is drawn.
+    changes: with max_iter=1 once.  Labels depend on who holds which row by what is drawn.  It is no default
+    for that, and as steps of samples are questions like others: where clusters overlap there are twice as
+    many, though each goes through few rows.
 
     References
     ----------
