@@ -97,6 +97,7 @@ BASES: dict[type, tuple[Any, Callable[[Any], Any]]] = {
     secfc.NoisySums: (SUMS, within(disclosure={**ONCE, "membership": HIDDEN})),
     secfc.NoiseInShares: (NOISE, within(disclosure=ONCE)),
     secfc.FederatedLloyd: (SUMMED, lambda x: x),
+    secfc.Sampled: (secfc.Sampled(rows=30, batches=1), lambda x: vary(SUMMED, start=x)),
     secfc.KFed: (secfc.KFed(k=K, k_local=2), lambda x: x),
     secfc.Lloyd: (secfc.Lloyd(k=K, max_iter=3), lambda x: x),
     secfc.Overlap1: (secfc.Overlap1(2, rounds=2), lambda x: x),
@@ -168,6 +169,8 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("FederatedLloyd", "t"): (1,),
     ("FederatedLloyd", "losses"): (1,),
     ("FederatedLloyd", "floor"): (2,),
+    ("Sampled", "rows"): (31,),
+    ("Sampled", "batches"): (0, 2),
     ("KFed", "k"): (3,),
     ("KFed", "k_local"): (1,),
     ("KFed", "seed"): (5,),
@@ -368,6 +371,8 @@ def scenario_of(kind: type, name: str, value: Any) -> Scenario:
         return dataclasses.replace(scenario, expected=over_pairs)
     if (kind, value) == (secfc.FederatedLloyd, "splitting"):  # of features that all observe
         return dataclasses.replace(scenario, data=hold_rounded)
+    if kind is secfc.Sampled:  # three samples
+        return dataclasses.replace(scenario, data=lambda: hold_rounded(m=93))
     if kind is secfc.Joined:
         return dataclasses.replace(scenario, data=held_columns)
     if kind in (secfc.Automatic, secfc.Constrained, secfc.Synchronized):
