@@ -54,8 +54,12 @@ def cache_directory() -> str | None:
     return None if None in places else " and ".join(places)
 
 
-def tiny_run(algorithm: Algorithm) -> Clustering:
-    """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
+def tiny_run(algorithm: Algorithm, **options: Any) -> Clustering:
+    """A fit to as few clients as it takes, one with more points: large arrays are taken in slices.
+
+    options: of the fit.  Kernels compile anew for arrays that cannot be written to, as those of sealed
+    messages and of what a network brings.
+    """
     from secfc.data.inputs import get_parameter, with_parameters
     from secfc.errors import Caution
     from secfc.pipeline import fit
@@ -65,7 +69,8 @@ def tiny_run(algorithm: Algorithm) -> Clustering:
         algorithm = with_parameters(algorithm, coarse="allow")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Caution)  # of what nobody asked for
-        return fit(algorithm, few_points(3 + 2 * get_parameter(algorithm, "max_cheaters", 0)), bound=8.0)
+        points = few_points(3 + 2 * get_parameter(algorithm, "max_cheaters", 0))
+        return fit(algorithm, points, bound=8.0, **options)
 
 
 def tiny_union(mode: Committee | Server) -> None:
@@ -133,11 +138,11 @@ def _prepare_secfc(algorithm: SecFC, plan: Any) -> None:
         noisy: Any = algorithm.disclosure
         small = with_parameters(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
     try:
-        tiny_run(small)
+        tiny_run(small, sealed=True)
     except InputError:
         # The basis of a very coarse scale is too small for the tiny run, and has no kernel of its own.
         small = with_parameters(small, basis=None)
-        tiny_run(small)
+        tiny_run(small, sealed=True)
     tiny_run(plaintext_twin(small))
 
 
@@ -188,7 +193,9 @@ def _tiny_secfc(k: int = 2, max_cheaters: int = 0, **more: Any) -> Clustering:
     from secfc.coded.parameters import Threshold
     from secfc.coded_kmeans.secfc import SecFC
 
-    return tiny_run(SecFC(k, Threshold(1, max_cheaters=max_cheaters), **more))
+    algorithm = SecFC(k, Threshold(1, max_cheaters=max_cheaters), **more)
+    tiny_run(algorithm, sealed=True)
+    return tiny_run(algorithm)
 
 
 def _compile_distances(quantization: Quantization) -> None:
@@ -269,7 +276,8 @@ def _prepare_feddp(algorithm: Any, plan: Any) -> None:
     """Load or compile what the run will need."""
 
     algorithm = algorithm.capabilities.inner or algorithm
-    tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60, labels=None))
+    small = replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60, labels=None)
+    tiny_run(small, sealed=True)
 
 
 def _compile_feddp() -> None:
