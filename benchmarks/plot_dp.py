@@ -19,7 +19,7 @@ STYLES = {
     "ServerKMeans++": ("tab:green", "^"), "ServerLloyds": ("tab:olive", "v"),
     "SpherePacking": ("tab:red", "<"), "k-FED": ("tab:purple", ">"), "Optimal": ("black", "*"),
     "SecFC, noise on distances": ("tab:pink", "X"), "ours, labels by response": ("tab:brown", "P"),
-    "one center": ("tab:gray", "."),
+    "one center": ("tab:gray", "."), "SecFC, noisy sums": ("navy", "D"),
 }  # fmt: skip
 
 
