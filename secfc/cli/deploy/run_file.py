@@ -162,6 +162,9 @@ def _asked(run: RunFile, method: Method) -> AskedOptions:
     )  # fmt: skip
     if file := words[0].get("server_file"):
         words[0]["server_file"] = run.folder / file
+    if str(words[0].get("init")).endswith(".npz"):
+        # Whoever wrote the run file would have every site read a file, and tell others centers in it.
+        raise InputError("init: a model is a file of one machine, which no run file names. Leave init out")
     check_choice(settings, method)
     check_split(settings, method.name, tuple(words[1]))
     asked = method.settle(AskedOptions(settings, words[0], words[1]))

@@ -108,7 +108,6 @@ def choose_federated(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorith
 
 def first_centers(asked: AskedOptions, public: PublicFacts) -> Any:
     """The start of --init, None for that by splitting."""
-    from secfc.kept_models import KeptModel
     from secfc.kmeans.sampled import Sampled
 
     word = str(asked["init"] or "splitting")
@@ -120,22 +119,26 @@ def first_centers(asked: AskedOptions, public: PublicFacts) -> Any:
                 f"--init {word} is not for --disclosure centers: leave it out, or name splitting"
             )
         return None
-    if not asked.settings.files:
-        raise InputError("--init MODEL.npz is a file of one machine, which other sites lack: leave it out")
+    return kept_centers(Path(word), asked, public)
+
+
+def kept_centers(path: Path, asked: AskedOptions, public: PublicFacts) -> Any:
+    """The centers (k, d) of an earlier run, in the order of these columns.  Raises InputError."""
+    from secfc.kept_models import KeptModel
+
     with bad_input(OSError):
-        model = KeptModel.read(Path(word))
+        model, word = KeptModel.read(path), str(path)
     if asked.settings.standardize is not None:
         raise InputError(f"{word} has centers of columns as they are: leave --standardize out")
     if model.kept.kind != "centers" or model.kept.facts["scaling"]:
         raise InputError(f"{word} has no centers of columns as they are: name a model that has some")
-    centers, order = model.kept.arrays["centers"], list(range(public.d))
-    if model.features and public.features:
-        if set(model.features) != set(public.features):
-            raise InputError(
-                f"{word} has other columns, {', '.join(model.features)}: name a model of these rows' columns"
-            )
-        order = [model.features.index(name) for name in public.features]
-    return centers[:, order]
+    named = model.features or ()
+    if model.d != public.d or (named and public.features and set(named) != set(public.features)):
+        raise InputError(
+            f"{word} has {model.d} columns, not those of these rows: {', '.join(named) or 'unnamed'}"
+        )
+    order = [named.index(name) for name in public.features or ()] if named else []
+    return model.kept.arrays["centers"][:, order or list(range(public.d))]
 
 
 def inspect_federated(asked: AskedOptions, federation: Federation, plan: Any) -> None:

@@ -277,4 +277,6 @@ def test_centers_start_by_samples_or_from_the_model_of_an_earlier_run(tmp_path, 
     for name in files:
         (tmp_path / name).write_text((tmp_path / name).read_text().replace("v", "w"))
     done = run(*files, "-k", 4, "--disclosure", "centers", "--init", "m.npz")
-    assert "m.npz has other columns, u, v" in " ".join(done.output.split())
+    assert "m.npz has 2 columns, not those of these rows: u, v" in " ".join(done.output.split())
+    done = invoke("plan", "-n", 3, "-m", 300, "-d", 3, "-k", 4, "--disclosure", "centers", "--init", "m.npz")
+    assert "m.npz has 2 columns" in " ".join(done.output.split())

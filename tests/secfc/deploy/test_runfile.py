@@ -673,3 +673,9 @@ def test_the_officers_page_of_a_run_file_tells_of_the_tree_and_of_groups_where_i
     told = list(leakage_sentences(build_run(run)))
     assert any("how far their centers are apart" in line for line in told)
     assert any("make each of the 2 groups" in line for line in told) == bool(more)
+
+
+def test_a_run_file_has_no_site_read_a_model_of_its_disk():
+    assert build_run(runfile("federated-lloyd", {"bound": 9, "init": "sampled:300:2"}, {})).algorithm.start
+    with pytest.raises(InputError, match="a model is a file of one machine, which no run file names"):
+        build_run(runfile("federated-lloyd", {"bound": 9, "init": "/etc/model.npz"}, {}))
