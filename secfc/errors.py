@@ -24,6 +24,7 @@
       PlanMismatch          parties agreed to other parameters
       RowsLost              clients vanished while they shared their rows
       RangeExceeded         a cluster grew beyond what the modulus holds
+      LabelsWithheld        labels would explain too much of some column
       BudgetSpent           more was asked for than parties agreed to give away
       UnionFailed           the private set union ended without a result
       DisputedRows          holders of one ID have different data for it
@@ -484,6 +485,27 @@ class RangeExceeded(ProtocolError):  # noqa: N818
         self.size, self.largest = size, largest
 
 
+class LabelsWithheld(ProtocolError):  # noqa: N818 - what happened
+    """Labels would explain more of some column's variance than is allowed, so nobody was told any.
+
+    By: nobody, or an owner that chose its columns to read another's.  What to do: ask for fewer clusters, or
+    agree on a larger `max_explained`.
+
+    Parameters
+    ----------
+    allowed
+        Thousandths of the variance.
+    """
+
+    def __init__(self, allowed: int) -> None:
+        super().__init__(
+            f"labels would explain more of some column than max_explained={allowed / 1000:g} of its variance "
+            "allows, so nobody was told any, nor which column: ask for fewer clusters, or agree on a larger "
+            "max_explained"
+        )
+        self.allowed = allowed
+
+
 class BudgetSpent(ProtocolError):  # noqa: N818
     """More predictions, or repeats, were asked for than parties agreed to give away.
 
@@ -621,6 +643,7 @@ PROBLEMS = {
     "UnionFailed": 207,
     "MasksSpent": 208,
     "RowsLost": 209,
+    "LabelsWithheld": 210,
     # Somebody broke the protocol.
     "FaultyClient": 301,
     "FaultyServer": 302,

@@ -23,7 +23,9 @@ import numpy as np
 
 from field.arrays import Array
 from field.cached import cached_property
+from field.code.reply_check import sum_last
 from field.ring.basis import Basis
+from field.ring.quantize import excess_weights
 from field.secrets.coins import Coins
 
 
@@ -192,3 +194,48 @@ def last_of_one_hot(basis: Basis, others: Array) -> Array:
 def subtract(basis: Basis, x: Array, y: Array) -> Array:
     """x - y."""
     return basis.add(x, basis.negate(y).astype(basis.dtype)).astype(basis.dtype)
+
+
+# --------------------------------------------------------------------------------------------------
+# By how much labels explain more of a column than is allowed (`field.ring.quantize.excess_weights`).
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainedExcess:
+    """A share of vectors (lanes, n, columns) of whose squares excess is the sum, by public weights.
+
+    They are all rows, the sums of clusters, and the sum of these.  weighted: the same times their weights.
+    """
+
+    basis: Basis
+    vectors: Array
+    weighted: Array
+
+    @classmethod
+    def of(cls, basis: Basis, rows: Array, sums: Array, sizes: Array, allowed: int) -> ExplainedExcess:
+        """Excess of rows (lanes, m, columns), by sums (lanes, K, columns) of clusters of these sizes (K,)."""
+        m, total = rows.shape[1], _columns_summed(basis, sums)
+        each, inverses, whole = excess_weights(sizes, m, allowed)
+        weights = basis.reduce(np.array([each] * m + [*inverses, whole], object))
+        vectors = np.concatenate([rows, sums, total[:, None]], axis=1)
+        return cls(basis, vectors, basis.multiply(weights[:, :, None], vectors).astype(basis.dtype))
+
+    @property
+    def products(self) -> Array:
+        """A share (lanes, columns) of excess, of twice the degree."""
+        return _columns_summed(self.basis, self.basis.multiply(self.weighted, self.vectors))
+
+    def claim(self, excess: Array, coins: Coins) -> tuple[Array, Array, Array]:
+        """Vectors (lanes, n columns) and their inner product as of `pair_claims`, if this is excess.
+
+        excess: what was dealt anew, (lanes, columns).
+        """
+        basis, lanes = self.basis, self.basis.lanes
+        each = basis.sample(excess.shape[1:], coins)
+        left = basis.multiply(each[:, None], self.weighted).reshape(lanes, -1)
+        return left, self.vectors.reshape(lanes, -1), sum_last(basis, basis.multiply(each, excess))
+
+
+def _columns_summed(basis: Basis, values: Array) -> Array:
+    """Sums (lanes, columns) over axis 1."""
+    return sum_last(basis, np.ascontiguousarray(np.swapaxes(values, 1, 2)))

@@ -251,3 +251,41 @@ def round_centers(sums: Array, sizes: Array, fraction: int) -> Array:
 def rounded_weights(sizes: Array, fraction: int) -> Array:
     """How many points a rounded center stands for: 2**q, 0 for clusters without points, (k,) int64."""
     return np.where(np.asarray(sizes) > 0, 1 << fraction, 0).astype(np.int64)
+
+
+# --------------------------------------------------------------------------------------------------
+# How much of a column's variance labels explain, against what is allowed, in integers.
+#
+# Of m points in clusters of sizes s_h, a column has the sum T, the sum of squares Q, and sums S_h by cluster.
+# Labels explain E of its V = Q - T**2 / m, with E = sum S_h**2 / s_h - T**2 / m.  For a bound of `allowed`
+# thousandths, with W = `inverse_unit(m)`,
+#
+#     excess = 1000 (sum floor(W / s_h) S_h**2 - ceil(W / m) T**2) - allowed (W Q - floor(W / m) T**2)
+#
+# is rounded in favor of labels: above 0 only where these explain more than is allowed, and always where they
+# explain more by 2**-10 Q / V, that is by 2**-10 of a column of mean 0.
+
+# Bounds are in so many parts of the variance.
+VARIANCE_PARTS = 1000
+
+
+def inverse_unit(m: int) -> int:
+    """W: a power of two, 2**12 m or more, over which sizes of m points are inverted."""
+    return 1 << (12 + (m - 1).bit_length())
+
+
+def excess_weights(sizes: Array, m: int, allowed: int) -> tuple[int, list[int], int]:
+    """What squares of entries count in excess, those of sums of clusters of sizes (K,), and that of T."""
+    unit = inverse_unit(m)
+    inverses = [VARIANCE_PARTS * (unit // size) for size in sizes.tolist()]
+    return -allowed * unit, inverses, allowed * (unit // m) + VARIANCE_PARTS * (-unit // m)
+
+
+def excess_modulus(m: int, largest: int) -> int:
+    """What the modulus must exceed to hold excess of m integers up to `largest`, of either sign.
+
+    Twice 1000 W Q, with Q <= m largest**2.  Above 0, excess is at most 1000 W sum S_h**2 / s_h <= 1000 W Q.
+    Below, it is at most `allowed` W Q <= 999 W Q, and 1000 (sum S_h**2 + T**2) <= 2000 m Q < W Q / 2 by
+    rounding.
+    """
+    return 2 * VARIANCE_PARTS * inverse_unit(m) * m * largest**2

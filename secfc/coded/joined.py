@@ -31,6 +31,7 @@ import numpy as np
 from field.arrays import Array
 from field.cached import cached_property
 from field.ring.basis import MERSENNE_61
+from field.ring.quantize import VARIANCE_PARTS
 from field.secrets.coins import Coins
 from psu import merge, oblivious
 from psu import plan as psu_plan
@@ -178,6 +179,7 @@ class JoinedPlan(DescribedPlan):
     keep: Kept = "intersection"
     scale: Any = None
     verify: bool = False
+    explained: int | None = None
 
     @property
     def further_facts(self) -> dict[str, object]:
@@ -202,7 +204,7 @@ class JoinedPlan(DescribedPlan):
                 "Compare how each owner writes them"
             )
         digest = hashlib.blake2b(held.tobytes(), digest_size=32, person=b"secfc kept rows").digest()
-        return ColumnLayout(int(held.sum()), self.blocks, digest)
+        return ColumnLayout(int(held.sum()), self.blocks, digest, self.explained)
 
     def foreseen(self, federation: Federation) -> Array:
         """Whether each row will be kept, (m,) bool in some order, for a process that sees all data."""
@@ -305,6 +307,9 @@ class Joined:
         `fit(scale_features=)` sets it.  None leaves columns unscaled.
     mode, bound, sized, schema, verify, tags, quota
         Parameters of the union, as in `Private`.
+    max_explained
+        Labels that explain more than this part of the variance of any column, in thousandths between 0 and 1,
+        are told to nobody: `LabelsWithheld` ends the run.  None tells them in any case.
 
     Notes
     -----
@@ -315,8 +320,9 @@ class Joined:
     Labels reveal to an owner something of the columns of others, and most where its own columns have no
     clusters: two clusters on columns of noise and one binary column equal that column.  An owner can choose
     its columns so, and with three clusters an ordinary column of yes and no tells the other's of all who are
-    no.  Labels are not withheld where they explain much of a column: that would stop honest runs, and not
-    this (`benchmarks/explained.py`).
+    no.  `max_explained=0.9` withholds labels by which columns of noise read another, and those of .29 of
+    honest runs; columns that are aimed, or of yes and no under some noise, pass (`benchmarks/explained.py`).
+    All hear whether labels are withheld: one bit a run, which tells of columns, too.
 
     Examples
     --------
@@ -342,9 +348,16 @@ class Joined:
     verify: bool = False
     tags: Tagging = "shared key"
     quota: int | None = None
+    max_explained: float | None = None
 
     def __post_init__(self) -> None:
         check_union_settings(self, {"keep": Kept, "align": Alignment})
+        # What is no number is neither more nor less.
+        if self.max_explained is not None and not 0.0005 < self.max_explained < 0.9995:
+            raise InputError(
+                f"max_explained={self.max_explained:g} of a column's variance: from .001 to .999 can be less "
+                "than labels explain. Take 0.9, or leave it out"
+            )
         alone = self.scale is None or hasattr(self.scale, "scaling_alone")
         if not alone or (self.scale is not None and (self.scale.keep or self.scale.missing != "refuse")):
             raise InputError(
@@ -355,6 +368,11 @@ class Joined:
         of_union = (self.keep, self.mode, self.schema, self.verify, self.quota)
         if self.align == "given" and of_union != ("intersection", None, None, False, None):
             raise InputError("align='given' finds no union, and takes none of its settings: leave them out")
+
+    @property
+    def allowed(self) -> int | None:
+        """Thousandths of a column's variance that labels may explain."""
+        return None if self.max_explained is None else round(VARIANCE_PARTS * self.max_explained)
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -377,10 +395,27 @@ class Joined:
             parties.append(replace(party, points=points))
         return replace(federation, parties=tuple(parties))
 
+    def check_withholding(self, way: Any) -> None:
+        """Raises IncompatibleOptions for a `SecFC` that cannot withhold labels which explain too much."""
+        withheld = {"max_explained": self.max_explained}
+        if self.allowed is not None and way.disclosure.capabilities.exposes != "sizes":
+            raise IncompatibleOptions(
+                withheld | {"disclosure": way.disclosure},
+                "labels are withheld by open sizes, before anybody has any",
+                [("disclosure", "own-labels"), ("max_explained", None)],
+            )
+        if self.allowed is not None and way.threshold.ell > 1:
+            raise IncompatibleOptions(
+                withheld | {"ell": way.threshold.ell},
+                "each column is judged, and shares of several segments tell sums over columns",
+                [("ell", 1), ("max_explained", None)],
+            )
+
     def draft(
         self, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int, session: bytes, terms: RunTerms
     ) -> ColumnLayout | JoinedPlan:
         public = terms.public
+        self.check_withholding(terms.way)
         blocks = check_blocks(clients, public.observed, public.features)
         if self.keep == "union" and self.scale is None:
             raise IncompatibleOptions(
@@ -396,7 +431,7 @@ class Joined:
             )
         if self.align == "ids":
             union = plan_union(self, len(clients), t, session)
-            return JoinedPlan(union, clients, blocks, terms, self.keep, self.scale, self.verify)
+            return JoinedPlan(union, clients, blocks, terms, self.keep, self.scale, self.verify, self.allowed)
         rows = {m for m, block in zip(counts, blocks, strict=True) if block}
         if len({*filter(None, blocks)}) < sum(map(bool, blocks)):
             raise InputError(
@@ -408,7 +443,7 @@ class Joined:
                 f"align='given' and owners have {', '.join(map(str, sorted(rows)))} rows: all need the same "
                 "people in the same order. Give IDs, and align='ids'"
             )
-        return ColumnLayout(rows.pop(), blocks)
+        return ColumnLayout(rows.pop(), blocks, explained=self.allowed)
 
 
 def check_blocks(

@@ -607,7 +607,9 @@ class SizeShare(Message, tag=145):
     sizes and `F z`, 0 if no label changed, else uniform; without a dealer whether it is 0.  By deviating:
     where two play each part, noticed by all. Else wrong sizes: noticed in the next query, before a center
     has them or an owner its labels; an early end, where somebody deals, unnoticed; sizes that no labels
-    have: the committee is suspected (`SuspectedParties`).
+    have: the committee is suspected (`SuspectedParties`).  Of how much labels explain of columns
+    (`Joined(max_explained=)`) without sizes: 0 if of none more than is allowed; an early end lets them be
+    told.
 
     Under OwnLabels(dealer=None): member, all.  Seen: its share of the sizes, of degree `t`: `t` of them
     and the sizes give all others.  By deviating: false ones lie on no polynomial (`SuspectedParties`).

@@ -18,12 +18,12 @@ from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.range_check import Projections, favored_tries
 from field.ring.basis import lanes_for
-from field.ring.quantize import Quantizer, cost_modulus, distance_bound, rounded_weights
+from field.ring.quantize import Quantizer, cost_modulus, distance_bound, excess_modulus, rounded_weights
 from field.ring.quantize import rounding_modulus as needed_to_round
 from secfc.coded.parameters import Network
 from secfc.errors import IncompatibleOptions, InputError, RangeExceeded, RowsLost
 from secfc.kmeans.elbow import Elbow
-from secfc.kmeans.starts import Start, check_choice
+from secfc.kmeans.starts import RandomLabels, Start, check_choice
 from secfc.roles.description import LOCAL, DescribedPlan, RunTerms
 from secfc.roles.exchange import PartyId
 
@@ -55,6 +55,11 @@ class RowLayout(Protocol):
     @property
     def mixed(self) -> bool:
         """Whether several clients share the same rows, so that only their sum is held and tested."""
+        ...
+
+    @property
+    def explained(self) -> int | None:
+        """Thousandths of a column's variance; labels that explain more are told to nobody.  None: all are."""
         ...
 
     @property
@@ -95,6 +100,7 @@ class PublicOwnerLayout:
     seats: tuple[int, ...] = ()
 
     mixed: ClassVar[bool] = False
+    explained: ClassVar[None] = None
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
@@ -141,6 +147,7 @@ class HiddenOwnerLayout:
     held: bytes = b""
 
     mixed: ClassVar[bool] = True
+    explained: ClassVar[None] = None
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -171,11 +178,13 @@ class ColumnLayout:
     blocks: of each client the numbers of its columns among all d, ascending; () of one that has no data.
     Clients with the same columns have other people each, and share zeros for those of others.
     kept: where rows were found, a digest of which of the union they are, which all parties thereby compare.
+    explained: see `RowLayout`.
     """
 
     m: int
     blocks: tuple[tuple[int, ...], ...]
     kept: bytes = b""
+    explained: int | None = None
 
     multiple: ClassVar[int] = 1
 
@@ -304,15 +313,7 @@ class CodedPlan(DescribedPlan):
                 f"the first halves of this start may have nearly all m={self.m} points",
                 [("largest", None), ("init", "random")],
             )
-        needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.heaviest)
-        if self.fraction is not None:
-            multiple = self.layout.multiple
-            most = needed_to_round(self.largest, self.proven + self.aside, self.fraction, multiple)
-            costs = 0
-            if self.n_init > 1 or self.elbow is not None:
-                costs = cost_modulus(self.d, self.largest, self.layout.multiple * self.quantizer.max_int)
-            needed = max(needed, most, costs)
-        if needed >= self.code.basis.modulus:
+        if (needed := self._needed()) >= self.code.basis.modulus:
             raise InputError(
                 f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"
             )
@@ -338,6 +339,20 @@ class CodedPlan(DescribedPlan):
                 f"{self.code.threshold(1)} must consent"
             )
         self._check_liars()
+
+    def _needed(self) -> int:
+        """What the modulus must exceed."""
+        needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.heaviest)
+        if self.fraction is not None:
+            multiple = self.layout.multiple
+            most = needed_to_round(self.largest, self.proven + self.aside, self.fraction, multiple)
+            costs = 0
+            if self.n_init > 1 or self.elbow is not None:
+                costs = cost_modulus(self.d, self.largest, self.layout.multiple * self.quantizer.max_int)
+            needed = max(needed, most, costs)
+        if self.layout.explained is not None:
+            needed = max(needed, excess_modulus(self.m, self.quantizer.max_int))
+        return needed
 
     def _check_liars(self) -> None:
         code, more = self.code, 2 * self.liars
@@ -384,6 +399,15 @@ class CodedPlan(DescribedPlan):
     def chosen(self, k: int) -> CodedPlan:
         """The plan for k clusters, once k is known."""
         return self if self.elbow is None else replace(self, k=k, elbow=None)
+
+    @cached_property
+    def of_columns(self) -> CodedPlan:
+        """The plan that compares one number of each column, as a row of its owner, of a `ColumnLayout`."""
+        layout: Any = self.layout
+        return replace(
+            self, layout=PublicOwnerLayout(tuple(map(len, layout.blocks))), d=1, k=2, n_init=1, largest=1,
+            init=RandomLabels(), revealing=(), elbow=None, fraction=None,
+        )  # fmt: skip
 
     @property
     def computing(self) -> tuple[PartyId, ...]:

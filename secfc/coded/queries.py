@@ -230,6 +230,13 @@ class Operation(Enum):
     `DeliverLabels` under OwnLabels(dealer=None): as under `OwnLabels()`, committee members in place of
     responders.  Seen: as under `OwnLabels()`.  By deviating: as under `OwnLabels()`.
 
+    `ExplainedQuery` under OwnLabels(): server, client.  Seen: with `Joined(max_explained=)`, before owners
+    get labels: the same as by `DeliverLabels`.  By deviating: the server: leave it out, or go on where labels
+    explain more: refused.
+
+    `ExplainedQuery` under OwnLabels(dealer=None): as under `OwnLabels()`, committee members in place of
+    responders.  Seen: as under `OwnLabels()`.  By deviating: as under `OwnLabels()`.
+
     `RevealLabels` under FinalLabelsOnly(dealer="server"): server, client.  Seen: the first labels, and
     after how many steps: public.  By deviating: the server: end before the members said that no label
     changed, and before `max_iter`: refused.
@@ -283,6 +290,8 @@ class Operation(Enum):
     NOISY_SUMS = 18, "NoisySumsQuery", "noisy sums", Traits(detail=_check_sums)
     # Of every two points whether they are within a distance of one another.
     WITHIN = 19, "WithinQuery", "pairs", Traits(everywhere=True, detail=_check_tile)
+    # Whether labels that stay shared explain too much of some column; a step that opens no size.
+    EXPLAINED = 20, "ExplainedQuery", "sizes", SHARED
 
     kind: str
     opens: Opens

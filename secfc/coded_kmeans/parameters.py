@@ -9,7 +9,15 @@ from typing import Any, Literal, Protocol
 
 from field.code.range_check import LARGEST, MOST, soundness_slack
 from field.ring.basis import LANE_PRIMES, MAX_LANES, Basis
-from field.ring.quantize import FRACTION, MAX_INT, Quantizer, cost_modulus, distance_bound, finest_scale
+from field.ring.quantize import (
+    FRACTION,
+    MAX_INT,
+    Quantizer,
+    cost_modulus,
+    distance_bound,
+    excess_modulus,
+    finest_scale,
+)
 from field.ring.quantize import rounding_modulus as needed_to_round
 from secfc.algorithm import PublicFacts
 from secfc.coded.joined import Joined
@@ -498,7 +506,7 @@ class _Wish:
 
     multiple: how many times itself every row is computed on.  colluding: see `Projections`.  rounds: of how
     many points centers are rounded, so that they stand for m; 0 if they are exact.  aside: how many steps
-    beyond rows their coordinates may lie.
+    beyond rows their coordinates may lie.  judged: points whose columns labels may not explain; 0 for none.
     """
 
     disclosure: Any
@@ -511,6 +519,7 @@ class _Wish:
     colluding: int
     rounds: int = 0
     aside: int = 0
+    judged: int = 0
 
     def headroom(self, block: int) -> int:
         wide: int = self.disclosure.stretch_headroom(self.plain, self.stretch(block))
@@ -534,7 +543,8 @@ class _Wish:
         distances = distance_bound(self.headroom(block) * self.d, max_int, self.m)
         largest = self.multiple * (self.stretch(block) * max_int + self.aside)
         costs = cost_modulus(self.d, self.rounds, self.multiple * max_int)
-        return max(distances, costs, needed_to_round(self.rounds, largest, FRACTION, self.multiple))
+        rounded = needed_to_round(self.rounds, largest, FRACTION, self.multiple)
+        return max(distances, costs, rounded, excess_modulus(self.judged, max_int) if self.judged else 0)
 
     def most(self, basis: Basis, block: int) -> int:
         """The largest integer of an honest client that this basis holds."""
@@ -547,6 +557,8 @@ class _Wish:
             # Costs may be opened: as many distances are added up, of honest rows.
             costs = (basis.modulus - 1) // (self.rounds * self.d)
             held = min(held, math.isqrt(costs) // (2 * self.m * self.multiple))
+        if self.judged:
+            held = min(held, math.isqrt((basis.modulus - 1) // excess_modulus(self.judged, 1)))
         return min(held, MAX_INT, (MOST - 1) // self.stretch(block))
 
 
@@ -567,7 +579,10 @@ def choose_range(way: LloydSettings, public: PublicFacts, layout: RowLayout, ell
     if way.quantization.centers == "rounded":
         size, rounds = 1 << FRACTION, size
     aside = 1 if rounds and way.init.grows else 0
-    wish = _Wish(way.disclosure, plain, d, size, ell, dealers, layout.multiple, colluding, rounds, aside)
+    judged = layout.m * (layout.explained is not None)
+    wish = _Wish(
+        way.disclosure, plain, d, size, ell, dealers, layout.multiple, colluding, rounds, aside, judged
+    )
     parts = max(1, ell)  # what is less is refused by the code
     each = (min(d, parts * layout.word_span(j, -(-d // parts), parts)[1]) for j in range(layout.n))
     words = max(layout.span(j)[1] * features for j, features in enumerate(each))

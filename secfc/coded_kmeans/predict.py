@@ -221,6 +221,8 @@ def relabeling_plan(plan: CodedPlan, terms: RunTerms | None, layout: RowLayout) 
     """The plan of the fit for new rows, of this layout."""
     # The range depends on the retained clusters (`largest` stays), not on how many points are new,
     # and there may be fewer new points than centers.
+    if isinstance(layout, ColumnLayout):
+        layout = replace(layout, explained=None)  # labels of new people are told in any case
     return replace(plan, terms=terms, layout=layout, k=1, n_init=1, init=RandomLabels(), revealing=())
 
 

@@ -336,7 +336,7 @@ class QueryValidator:
         due = self.follow(question)
         if (
             due is not None
-            and due.operation in (Operation.DELIVER_LABELS, Operation.REVEAL_LABELS)
+            and due.operation in (Operation.EXPLAINED, Operation.DELIVER_LABELS, Operation.REVEAL_LABELS)
             and self.is_start(question, due)
         ):
             # Others shared the labels of the cheapest run, or part of those is gone by now.
@@ -629,6 +629,9 @@ def shared_label_restarts(
         return best.known
     if sharing.everybody:
         return (yield from emit_query(best, best.ask(Operation.REVEAL_LABELS), plan.m))
+    if plan.layout.explained is not None:
+        # Who heard that labels explain more has ended the run.
+        yield from emit_query(best, best.ask(Operation.EXPLAINED))
     if plan.dendrogram:
         yield from emit_query(best, best.ask(Operation.SPLIT_GAIN, pair_sides(best.now)), opens=False)
     yield from emit_query(best, best.ask(Operation.DELIVER_LABELS), opens=False)

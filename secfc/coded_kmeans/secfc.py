@@ -405,6 +405,7 @@ def leakage_to_server(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         facts.append(
             "what merging each two of the final clusters would cost, and so how far their centers are apart"
         )
+    facts += withheld_sentences(plan)
     if not way.disclosure.capabilities.sums:
         facts.append(opened_centers_sentence(plan) if plan.revealing else "no point and no center")
     return tuple(facts)
@@ -438,6 +439,7 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
         facts.append(f"of the columns of others what labels tell: {AIMED}")
         if plan.layout.kept:
             facts.append("the size of the union of all IDs, and which of them all owners of columns hold")
+        facts += withheld_sentences(plan)
     elif plan.layout.mixed:
         ids = way.membership
         told = isinstance(ids, Private) and ids.merge and ids.counts == "opened"
@@ -445,6 +447,14 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
     if plan.revealing and not way.disclosure.capabilities.sums:
         facts.append(opened_centers_sentence(plan))
     return tuple(facts)
+
+
+def withheld_sentences(plan: CodedPlan) -> list[str]:
+    """What all are told of how much labels explain, for people."""
+    if plan.layout.explained is None:
+        return []
+    least = f"{plan.layout.explained / 1000:g} of each column's variance"
+    return [f"that labels explain at most {least}, without which nobody has any"]
 
 
 def opened_centers_sentence(plan: CodedPlan) -> str:

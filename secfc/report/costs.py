@@ -113,6 +113,7 @@ CONTENTS = {
     "LloydStepQuery": "sizes and the first labels, each step",
     "SizeShare": "shares of the sizes, each step",
     "DeliverLabels": "sizes at the end",
+    "ExplainedQuery": "sizes, before labels are told",
     "RevealLabels": "the first labels, at the end",
     "ClusterCostQuery": "sizes at the end of a restart",
     "SplitQuery": "directions of a start, and sizes",

@@ -438,8 +438,11 @@ TABLE = (
         "columns of another, `Joined()`", "the result",
         "**a column of few values: of all people by columns of noise; with three clusters or more, by an "
         "ordinary column of yes and no, of all who are no there**; of half by columns that hide it in labels",
-        "nothing, nor would a bound on what labels explain; they are told to owners alone by default",
-        "unnoticed", "joined", (f"{JOINED}::test_what_labels_tell_one_owner_of_the_column_of_another",),
+        "nothing; labels are told to owners alone by default, with `max_explained` to nobody if they explain "
+        "much of a column, as those of noise do, and of aimed columns do not",
+        "unnoticed", "joined",
+        (f"{JOINED}::test_what_labels_tell_one_owner_of_the_column_of_another",
+         "tests/secfc/disclosure/test_withheld_labels.py::test_nobody_is_told_a_label_or_where_centers_are"),
     ),
     DeviationRow(
         "an owner that claims people whom it lacks, `Joined()`", "columns of these people",

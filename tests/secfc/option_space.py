@@ -142,6 +142,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("Joined", "mode"): (psu.Server(), psu.Committee(2)),
     ("Joined", "bound"): (128,),
     ("Joined", "quota"): (12,),
+    ("Joined", "max_explained"): (0.999,),
     ("Distances", "colluding"): (2,),
     ("AssignmentsOnly", "dealer"): ("client-4",),
     ("OwnLabels", "dealer"): ("client-4",),

@@ -250,11 +250,12 @@ class NearerHalf(AllPoints):
 class BisectorSide(AllPoints):
     """The nearest center of clusters whose sizes nobody knows; sizes: (k,), 0 where nothing can be.
 
-    Of every point a number competes for each two clusters, whose sign says which is nearer
+    points: how many.  Of every point a number competes for each two clusters, whose sign says which is nearer
     (`field.compare.shared_step.signed_bisectors`).
     """
 
     sizes: Array
+    points: int
 
     @cached_property
     def contest(self) -> ArgminContest:
@@ -283,7 +284,7 @@ class BisectorSide(AllPoints):
         return np.arange(self.rows)
 
     def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
-        return PlaneCheck(len(labels), self.rows)
+        return PlaneCheck(self.points, self.rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -180,7 +180,7 @@ class ComparisonSession:
     def rivals(self) -> Candidates:
         """What is compared."""
         if self.hidden:
-            return BisectorSide(self.sizes)
+            return BisectorSide(self.sizes, self.plan.m)
         weights = self.plan.weights(self.sizes)
         return candidates_in(self.question.subject, weights, self.plan.code.ell)
 

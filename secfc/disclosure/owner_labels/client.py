@@ -27,9 +27,9 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from field.arrays import Array
-from field.code.rows import ClusterSums, CodedRows
+from field.code.rows import ClusterSums, CodedRows, coded_rows
 from field.compare import dealer_protocol
-from field.compare.assignment_step import SharedContest, cluster_code
+from field.compare.assignment_step import SharedContest, SharedLabels, cluster_code
 from field.secrets.coins import Coins
 from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages, SizeShare
 from secfc.coded.plan import CodedPlan
@@ -70,7 +70,7 @@ from secfc.disclosure.owner_labels.output import (
     select_owner_rows,
 )
 from secfc.disclosure.owner_labels.run_state import ClientRunState, HeldLabels
-from secfc.errors import FaultyServer
+from secfc.errors import FaultyServer, LabelsWithheld
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Message
 
@@ -114,6 +114,9 @@ class OwnerLabelsClient:
             case Operation.LLOYD_STEP | Operation.SPLIT:
                 match = self.match(question)
                 return self.told(match, self.unless_stalled(match, self.advance(match, measured)))
+            case Operation.EXPLAINED if self.plan.layout.explained is not None:
+                match = self.match(question)
+                return self.told(match, self.unless_stalled(match, self.judge_columns(match, measured)))
             case Operation.CLUSTER_COST | Operation.SPLIT_GAIN:
                 match = self.match(question)
                 return self.unless_stalled(match, self.numbers(match, measured))
@@ -211,12 +214,49 @@ class OwnerLabelsClient:
         moved = yield from self.way.moved(match, steps, begun, measured, None if old is None else old.parts)
         if moved is None:
             return MissingMessages(0, begun.missing)
-        hide = self.way.hiding(match, begun.keys)
-        (new, same), first, run = moved, self.plan.code.basis.prefix(1), self.run(question)
-        step = question.at.step
+        (new, _), run, step = moved, self.run(question), question.at.step
         held = run.states[step]
         run.states = {step: held, step + 1: HeldLabels(new, np.flatnonzero(match.sizes), begun.keys)}
-        rows, p = 0 if self.sharing.hidden else None, np.uint64(first.primes[0])
+        return self.size_share(match, begun, *moved)
+
+    def judge_columns(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
+        """My part in finding whether labels explain more of some column than is allowed.
+
+        A step in which a column is a point, of cluster 0, and goes to 1 where they do.
+        """
+        if self.name not in match.players:
+            return None
+        about = replace(match, plan=self.plan, sizes=match.question.subject.now, hidden=False)
+        basis, steps, held = self.plan.code.basis, self.steps(match), self.state(about)
+        begun = yield from self.way.begin(match, steps, step_continuation(match, self.sharing))
+        one_hot = yield from self.products.labeled(about, steps, held)
+        proofs: list[Role[None]] | None = [] if match.proves else None
+        excess = yield from self.products.excess(match, steps, measured.rows, one_hot, proofs)
+        columns = coded_rows(basis, match.plan.m, 1, threads=measured.rows.threads)
+        if excess.size:
+            columns.add_rows(0, excess)
+        columns.finish_rows()
+        plane = np.tile(np.array([0, 1], basis.dtype), (basis.lanes, 1, 1))
+        numbers = DistanceOracle(columns, match.sizes, lambda: columns.encode_sums(plane, match.sizes))
+        within, sides, old = np.zeros(match.plan.m, np.int64), np.arange(2), None
+        if held is not None:
+            old = {q: self.way.public(match, q, within, sides) for q in held.parts}
+        begun = replace(begun, proof=proofs[0] if proofs else None)
+        moved = yield from self.way.moved(match, steps, begun, numbers, old)
+        if moved is None:
+            return MissingMessages(0, begun.missing)
+        return self.size_share(match, begun, *moved)
+
+    def size_share(
+        self,
+        match: ComparisonSession,
+        begun: StartedQuery,
+        new: Mapping[int, SharedLabels],
+        same: bool | Mapping[int, Array] | None,
+    ) -> SizeShare:
+        """What I tell of sizes after a step, if of any, and of whether it changed labels."""
+        hide, first = self.way.hiding(match, begun.keys), self.plan.code.basis.prefix(1)
+        rows, p = 0 if self.sharing.hidden or match.hidden else None, np.uint64(first.primes[0])
         own = {q: each.parts[:1, :rows].sum(axis=2, dtype=np.uint64) % p for q, each in new.items()}
         own = {q: sums.astype(np.uint32) for q, sums in own.items()}
         if isinstance(same, Mapping):
@@ -497,7 +537,10 @@ class OwnerLabelsClient:
         )
         if len(shares) == len(match.committee):
             same, sizes = sizes_from_shares(match, shares, self.sharing)
-            run.opened(question.at.step + 1, sizes.tolist(), match.committee)
+            if question.operation is not Operation.EXPLAINED:
+                run.opened(question.at.step + 1, sizes.tolist(), match.committee)
+            elif not same:
+                raise LabelsWithheld(self.plan.layout.explained or 0)
             self.opened = np.array([same, *sizes.tolist()])
 
 

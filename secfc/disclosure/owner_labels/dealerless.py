@@ -166,7 +166,7 @@ class DealerlessBackend:
         steps.step = match.checked.begun + MASKS - DEAL
         joint = seats.play(steps, self.peers, self.comparer.rooms)
         mine = None if part is None else part[0]
-        won = yield from winner_bits(joint, match.contest, match.schedule.basis, mine, self.plan.m)
+        won = yield from winner_bits(joint, match.contest, match.schedule.basis, mine, match.m)
         return joint, won
 
 
@@ -199,7 +199,7 @@ class Resharing:
         self.verifier: ProductVerifier | None = None
         if match.blocks.deviating:
             rows, context = match.contest.outcomes - 1, match.context + b"labels anew"
-            length = code.t * rows * self.plan.m + TESTS**2 * tested
+            length = code.t * rows * match.m + TESTS**2 * tested
             asked = CheckedProducts(
                 self.plan, code.basis, hashlib.blake2b(context, digest_size=32).digest(), length,
                 self.receivers, what="labels that are shared anew",
@@ -215,7 +215,7 @@ class Resharing:
 
         And of a uniform matrix, (lanes, TESTS, TESTS), that nobody knows.  held: whether I have a part.
         """
-        m, rows = self.plan.m, len(bits)
+        m, rows = self.match.m, len(bits)
         plain = self.basis.reduce(unpack_bits(bits, m).astype(np.int64).reshape(-1))
         every = yield from self.parts(plain, rows * m + TESTS**2, held=held)
         last = [np.ascontiguousarray(part[:, rows * m :]) for part in every]
@@ -265,7 +265,7 @@ class Resharing:
             seed = yield from self.opened(seed)
             if self.verifier is not None:
                 self.verifier.beside = seed.astype("<u8").tobytes()
-            rho = basis.sample((TESTS, self.plan.m), Coins(seed.tobytes()))
+            rho = basis.sample((TESTS, self.match.m), Coins(seed.tobytes()))
             gaps = basis.add(cluster_numbers(basis, before), basis.negate(cluster_numbers(basis, after)))
             z = basis.matmul(rho, np.ascontiguousarray(gaps[:, :, None]))
             matrix = np.ascontiguousarray(matrix[: basis.lanes])

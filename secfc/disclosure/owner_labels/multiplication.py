@@ -79,6 +79,8 @@ def session_for(
     plan: CodedPlan, question: Query, seating: CommitteeChoice, sharing: LabelSharing
 ) -> ComparisonSession:
     """What a question about shared labels compares; the sizes of its first labels all know."""
+    if question.operation is Operation.EXPLAINED:
+        return ComparisonSession(plan.of_columns, question, np.ones(2, np.int64), seating, hidden=True)
     if not (sharing.hidden and question.at.step):
         aside = plan.aside if question.operation is Operation.SPLIT else 0
         return ComparisonSession(plan, question, reference_sizes(plan, question), seating, aside=aside)
@@ -97,9 +99,10 @@ def sizes_from_shares(
     """
     basis, alive = match.plan.code.basis.prefix(1), np.flatnonzero(match.sizes)
     tested = TESTS if match.seating.dealers and step_continuation(match, sharing).tested else 0
-    count = 0 if sharing.hidden else len(alive) - 1
+    unseen = sharing.hidden or match.hidden
+    count = 0 if unseen else len(alive) - 1
     sizes, found = np.zeros(len(match.sizes), np.int64), _open_sizes(match, basis, shares, count + tested)
-    if not sharing.hidden and found is not None:
+    if not unseen and found is not None:
         sizes[alive[:-1]] = found[:count]
         sizes[alive[-1]] = match.plan.m - sizes.sum()
     said = {share.same for share in shares.values()}
@@ -483,6 +486,40 @@ class SecureMultiplication:
             ]
         yield from self.verify(match, steps, verifier, claims, proofs)
         return planes
+
+    def excess(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        rows: CodedRows,
+        one_hot: Array | None,
+        proofs: list[Role[None]] | None = None,
+    ) -> Role[Array]:
+        """My share (lanes, columns, 1) of by how much labels explain more of columns than is allowed.
+
+        match: of columns.  one_hot, proofs: as of `sums`.
+        """
+        basis, m, width = self.plan.code.basis, self.plan.m, self.plan.code.width(self.plan.d)
+        now, to = match.question.subject.now, match.question.responders.tolist()
+        sizes, product, verifier = now[now > 0], None, None
+        if one_hot is not None:
+            product = rows.weighted_sums(one_hot)
+            length = 2 * m + width * (m + len(sizes) + 1)
+            verifier = self.verifier(match, length, what="sums or squares of columns")
+        sums = yield from self.reduced(match, steps, product, to, len(sizes), width, verifier)
+        steps.skip()  # as sides of clusters have a step more (`ComparisonSession.before`)
+        made = None
+        if one_hot is not None:
+            points, allowed = rows.read_rows(0, m), self.plan.layout.explained or 0
+            made = maths.ExplainedExcess.of(basis, points, sums, sizes, allowed)
+            product = made.products[:, :, None]
+        found = yield from self.reduced(match, steps, product, to, width, 1)
+        claims: list[Claim] = []
+        if one_hot is not None and made is not None:
+            claims = label_claims(basis, one_hot, rows, sums, sizes)
+            claims.append(partial(made.claim, np.ascontiguousarray(found[:, :, 0])))
+        yield from self.verify(match, steps, verifier, claims, proofs)
+        return found
 
     def reduced(
         self,

@@ -94,6 +94,7 @@ class PublicRunState:
     first step and after each.
     committee, at: who shares the labels, and how many steps of the trail they took.  players: of any step.
     sharing: what is opened of labels; sizes after a step are 0 where they are hidden.
+    judged: whether labels are known to explain no more of columns than is allowed.
     """
 
     number: int
@@ -110,6 +111,7 @@ class PublicRunState:
     at: int = 0
     players: dict[PartyId, None] = field(default_factory=dict)
     sharing: LabelSharing = field(default_factory=LabelSharing)
+    judged: bool = False
 
     @classmethod
     def begun(cls, number: int, labels: Array, k: int, sharing: LabelSharing) -> PublicRunState:

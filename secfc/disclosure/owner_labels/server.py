@@ -37,6 +37,7 @@ from secfc.disclosure.owner_labels.multiplication import (
     step_continuation,
 )
 from secfc.disclosure.owner_labels.run_state import PublicRunState
+from secfc.errors import LabelsWithheld
 from secfc.kmeans.bisecting import Dendrogram, pair_sides
 from secfc.kmeans.loop import (
     CostRequest,
@@ -123,7 +124,16 @@ class OwnerLabelsServer:
         """What merging each two of the last clusters of a run costs; of fewer nobody is asked."""
         run = self.runs[trace.run]
         sides = pair_sides(run.now)
+        yield from self.judge_columns(run)
         return Dendrogram(run.now, (yield from self.losses_of_unions(run, sides)) if len(sides) else ())
+
+    def judge_columns(self, run: PublicRunState) -> Role[None]:
+        """Ask once whether labels explain too much of a column, where that counts.  Raises LabelsWithheld."""
+        if self.plan.layout.explained is None or run.foregone or run.judged:
+            return
+        run.judged, _ = yield from self.put(run, run.ask(Operation.EXPLAINED), self.advanced)
+        if not run.judged:
+            raise LabelsWithheld(self.plan.layout.explained)
 
     def losses_of_unions(self, run: PublicRunState, sides: Array) -> Role[tuple[Fraction, ...]]:
         """What keeping these unions of clusters apart gains, see `GainRequest`."""
@@ -229,6 +239,7 @@ class OwnerLabelsServer:
         run = self.runs[trace.run]
         if run.foregone or self.sharing.everybody:
             return (yield from PUBLISHED.finish_fit(source, plan, trace))
+        yield from self.judge_columns(run)
         yield from self.put(run, run.ask(Operation.DELIVER_LABELS), self.owned)
         centers, sizes = None, run.told
         if plan.revealing:

@@ -82,6 +82,18 @@ def sent_of_pairs():
     return {e.kind for e in secfc.fit(way, small.federation(5, 30, 2)).transcript.envelopes}
 
 
+def asked_of_columns(policy):
+    """The question that withheld labels add, to those of columns of several owners."""
+    columns = np.random.default_rng(0).normal(size=(3, 20, 1))
+    federation = secfc.Federation.from_arrays(list(columns), features=[("a",), ("b",), ("c",)])
+    plain, judged = (
+        secfc.SecFC(2, 1, disclosure=policy, membership=secfc.Joined(align="given", max_explained=share))
+        for share in (None, 0.999)
+    )
+    each = [{e.kind for e in secfc.fit(w, federation, seed=0).transcript.envelopes} for w in (judged, plain)]
+    return each[0] - each[1]
+
+
 EXPECTED = {
     "NoisySums()": sent_of_people,
     "NoisySums(dealer=None)": lambda: sent_of_people(
@@ -97,9 +109,15 @@ EXPECTED = {
         sent(secfc.FinalLabelsOnly(dealer="server"), threshold=2) - SEVERAL
     ),
     # The table says when `FinalResult` takes the place of others.
-    "OwnLabels()": lambda: sent(secfc.OwnLabels()) - SEVERAL | {"FinalResult"},
+    "OwnLabels()": lambda: (
+        sent(secfc.OwnLabels()) - SEVERAL | {"FinalResult"} | asked_of_columns(secfc.OwnLabels())
+    ),
     "DBSCAN()": lambda: sent_of_pairs() | {"FinalResult"},
-    "OwnLabels(dealer=None)": lambda: sent(secfc.OwnLabels(dealer=None), threshold=ALONE) | {"FinalResult"},
+    "OwnLabels(dealer=None)": lambda: (
+        sent(secfc.OwnLabels(dealer=None), threshold=ALONE)
+        | {"FinalResult"}
+        | asked_of_columns(secfc.OwnLabels(dealer=None))
+    ),
 }
 
 
