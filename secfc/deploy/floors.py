@@ -57,7 +57,8 @@ class Stakes:
     shown; dendrogram: whether the server is told what merging any two clusters, of however few points, would
     cost.  coordinator: the server's public identity.  guesses: of IDs that a client may test against a
     union, by the quota of its tags; inf under a key of tags that all share, None without a union.
-    clients: data owners.  deviating: clients that a committee withstands that deviate.  largest_k: the
+    clients: data owners.  deviating: clients that a committee withstands that deviate.  explained: the part
+    of a column's variance that labels may explain which owners of other columns are told.  largest_k: the
     most clusters, inf where the data choose.  counted: whether clients tell each other their numbers of
     rows.  partners: public identities of the other parties, as this site sees them; features: names of this
     site's own columns.
@@ -75,6 +76,7 @@ class Stakes:
     guesses: float | None = None
     clients: int = 0
     deviating: int = 0
+    explained: float = 0
     largest_k: float = 0
     counted: bool = True
     partners: Mapping[str, bytes] = field(default_factory=dict)
@@ -99,7 +101,8 @@ class Floors:
     partners: names and public identities of those that this site works with; a run with any other party is
     refused (of the server `coordinators` says so, if there are any).  fewest_rows: of all clients together,
     as they tell them.  runs_per_month: in any 30 days, this one among them.  features: names of columns that
-    may be clustered.  largest_k: clusters.
+    may be clustered.  largest_k: clusters.  max_explained: part of the variance of a column that labels may
+    explain, where other sites have other columns.
     """
 
     policies: tuple[str, ...] | None = None
@@ -121,6 +124,7 @@ class Floors:
     runs_per_month: int | None = None
     features: tuple[str, ...] | None = None
     largest_k: int | None = None
+    max_explained: float | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -164,6 +168,7 @@ class Floors:
             runs_per_month=table.get("runs_per_month", int, None),
             features=None if features is None else table.texts("features"),
             largest_k=table.get("largest_k", int, None),
+            max_explained=table.get("max_explained", (int, float), None),
             **number,
         )
         table.finish()
@@ -246,6 +251,12 @@ class Floors:
                 "open_dendrogram",
                 "a dendrogram, by which the server learns how far centers are apart",
                 "these stay closed (leave linkage out of [options])",
+            )
+        if self.max_explained is not None and not stakes.explained <= self.max_explained:
+            yield (
+                "max_explained",
+                f"labels that explain up to {stakes.explained:g} of a column",
+                f"at most {self.max_explained:g}, else nobody is told any (max_explained in [options])",
             )
         if stakes.sizes and not self.show_sizes:
             yield "show_sizes", "sizes of clusters that are shown", (

@@ -54,6 +54,7 @@ changed_rows = 0                # rows here that must differ between two opened 
 # runs_per_month = 4            # in any 30 days
 # features = ["age", "..."]     # columns that may be clustered,
 # largest_k = 12                # into how many clusters at most
+# max_explained = 0.9           # of one column here labels may explain, where sites hold other columns
 # largest_epsilon = 1.0         # of one run; then a run without noise is refused
 # largest_delta = 1e-6
 # total_epsilon = 4.0           # over all runs of this site

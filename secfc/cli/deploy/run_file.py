@@ -249,6 +249,7 @@ def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
         coordinator=run.identities[SERVER],
         clients=sum(bool(run.columns.get(client, run.features)) for client in run.clients),
         deviating=_withstood(run, algorithm) if secret else 0,
+        explained=_most_explained(run, asked),
         guesses=(asked.get("quota") or math.inf) if finds_union(asked) else None,
         largest_k=k if isinstance(k, int) else k.most or math.inf,
         counted=algorithm.capabilities.counted,
@@ -271,6 +272,11 @@ def finds_union(asked: AskedOptions) -> bool:
 def _smallest_opened(asked: AskedOptions) -> int:
     """Points that a difference of what is opened is of, at least."""
     return int(asked.get("smallest_center") or asked.get("floor") or 1)
+
+
+def _most_explained(run: RunFile, asked: AskedOptions) -> float:
+    """Part of a column's variance that labels may explain which owners of other columns are told."""
+    return float(asked["max_explained"] or 1) if run.split == "columns" else 0.0
 
 
 def _withstood(run: RunFile, algorithm: Any) -> int:

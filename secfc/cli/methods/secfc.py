@@ -104,6 +104,10 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "private: let the server and t+1 clients compute pseudonyms of IDs together, for at most so many IDs "
         "of each client, so that nobody tests guesses of IDs at will. A public number that does not follow "
         "from anybody's; every client computes for all of it, about a second for 2,000.")
+    max_explained: float | None = option(None, Number(0.001, 0.999), group=PRIVACY, help=
+        "--split columns: tell nobody labels that explain more than this part of the variance of any column. "
+        "0.9 stops columns of noise that read another, three honest runs in ten, and no columns that are "
+        "aimed.")
     disclosure: str = option("assignments", POLICIES, group=PRIVACY, common=True, help=
         "What the server learns in every iteration. assignments: the labels and nothing else, which clients "
         "find together. own-labels: the sizes of the clusters; at the end each client learns the labels of "
@@ -235,7 +239,12 @@ def _refuse_idle_rows(asked: AskedOptions) -> None:
             ("merge", "counts", "on_conflict"),
             "{option} is about IDs that several clients hold, and with --split columns all do: leave it out.",
         )
-    elif asked["membership"] == "open":
+        return
+    asked.refuse(
+        ("max_explained",),
+        "{option} is about columns that lie at several clients: add --split columns, or leave it out.",
+    )
+    if asked["membership"] == "open":
         asked.refuse(
             ("merge", "counts", "on_conflict", "verify_union", "quota"),
             "{option} has no meaning for --membership open, which has every row count by itself: add "
