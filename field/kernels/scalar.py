@@ -191,8 +191,8 @@ def scalar_matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array
 # --- folded matrix products: encoding and decoding ----------------------------------------------
 
 
-def centered(residues: Array, p: int) -> Array:
-    """Canonical residues moved to |x| <= (p-1)/2: int64."""
+def centered(residues: Array, p: int | Array) -> Array:
+    """Canonical residues moved to |x| <= (p-1)/2: int64.  p: a prime, or several that broadcast."""
     wide = residues.astype(np.int64)
     return np.where(wide > p // 2, wide - p, wide)
 

@@ -30,8 +30,7 @@ def group_rows(matrix: Array, p: int | Array) -> Array:
     *lanes, rows, q = matrix.shape
     groups = -(-rows // kernels.GROUP)
     padded = np.zeros((*lanes, groups * kernels.GROUP, q), np.int64)
-    wide = matrix.astype(np.int64)
-    padded[..., :rows, :] = np.where(wide > p // 2, wide - p, wide)
+    padded[..., :rows, :] = kernels.centered(matrix, p)
     return np.ascontiguousarray(padded.reshape(*lanes, groups, kernels.GROUP, q).swapaxes(-1, -2))
 
 
