@@ -141,6 +141,24 @@ def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender)
         assert late <= ({next(iter(late), "")} if kind is MaskedSum else set())
 
 
+def test_who_alone_vouches_for_a_word_compares_it_with_its_own():
+    """client-0 tells it a word that the other, which tells one as well, was not told."""
+    said = []
+
+    def faults(e):
+        said.append((e.kind, e.sender))
+        if (e.kind, e.sender, e.recipient) != ("MaskedRow", "client-0", "client-2"):
+            return (e,)
+        values = e.body.values.copy()
+        values[..., 0] ^= 1
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    way = secfc.SecFC(3, secfc.Threshold(1, deviating=0), RandomPoints())
+    with pytest.raises(SuspectedParties, match="sums of the rows lies on no polynomial"):
+        secfc.fit(way, federation(n=3, m=24), seed=1, keep_bodies=True, faults=faults)
+    assert ("MaskedProducts", "client-2") not in said
+
+
 def test_a_client_that_deals_makes_its_own_false_replies_fit(monkeypatch):
     """What the page says of it: it hears coins before it tells what its masks add up to."""
     honest, dealer = cluster_way("a client deals"), "client-0"
