@@ -338,7 +338,7 @@ class FedDPKMeans:
             bounded=False,
             promise=lambda: Promise(self._total, self.neighbors),
             threshold=lambda clients: count_colluders(clients, self.committee, self.t),
-            losses=lambda plan: int(plan.sums.losses),
+            losses=lambda plan: int(plan.sums.spared),
             account=self.account,
         )
 

@@ -239,7 +239,7 @@ class FederatedLloyd:
             restarts=self.n_init,
             threshold=lambda clients: count_colluders(clients, self.committee, self.t),
             # With a floor no sum may lack rows that one before had.
-            losses=lambda plan: int(plan.sums.losses) * (plan.floor == 1),
+            losses=lambda plan: int(plan.sums.spared) * (plan.floor == 1),
             least=lambda plan: plan.floor * (plan.sums.code.t + 1) * largest_k(plan.k) * (plan.floor > 1),
             account=self.account,
         )

@@ -40,7 +40,7 @@ class SumPlan:
     committee: who holds shares, in the order of the code's points.  bound: no client adds a number beyond it.
     losses: so many clients may vanish before their numbers are shared; a sum of fewer than n - losses clients
     is refused, as noise that those clients share out would be too small in it.  quorum: so many members must
-    have been told the same clients before one of them adds; None for as many as decoding takes.
+    have been told the same clients before one of them adds; None for as many as open a sum (`least_words`).
     together: whether one of the clients of a wave that are no members speaks for all of these, as where one
     process simulates thousands.
     """
@@ -157,6 +157,11 @@ class SumPlan:
         noticed.
         """
         return self.code.threshold(1) + 1
+
+    @property
+    def spared(self) -> int:
+        """How many clients may vanish, whoever they are: all of them may be members."""
+        return min(self.losses, self.code.n - self.confirming_members)
 
     @property
     def telling(self) -> int:

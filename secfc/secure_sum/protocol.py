@@ -83,7 +83,10 @@ from secfc.secure_sum.plan import ToldDigests as ToldDigests
 from secfc.secure_sum.seeds import ShareSeed, ShareSeeds
 
 Pad = Callable[[bytes], Array]
-SMALLER = "plan with a smaller t or a larger committee (of a share less one member could make a false sum)"
+SMALLER = (
+    "plan with a smaller t, a larger committee or more clients (of a share less one member could make a "
+    "false sum)"
+)
 
 # Rounds that one sum of a single wave takes: shares, whose shares are there, what members confirm, the coded
 # sum.  Each further wave takes one more.

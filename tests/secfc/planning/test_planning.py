@@ -401,6 +401,10 @@ IMPOSSIBLE = [
     (S(4, 2), 20, 10**9, 0, "integer steps", ["m=385769 (not 1000000000)"]),
     (S(4, 2, disclosure=secfc.OwnLabels("x")), 5, 90, 0, "takes no part", ["dealer='server' (not 'x')"]),
     (secfc.KFed(4, 2), 10, 1000, 1, "needs the others", ["losses=0 (not 1)"]),
+    (
+        secfc.FederatedLloyd(4, losses=1), 3, 1000, 1, "0 clients of n=3 may be lost",
+        ["losses=0 (not 1)", "n=4 (not 3)"],
+    ),
     (secfc.FedDPKMeans(30, 1.0, 1e-6), 5, 500, 0, "holds 20 points", ["k=20 (not 30)"]),
     (secfc.FedDPKMeans(2, 1.0, 0.5), 5, 500, 0, "delta", ["delta=1e-06 (not 0.5)"]),
 ]  # fmt: skip

@@ -267,7 +267,7 @@ def test_so_many_words_as_the_module_says_notice_so_many_lies(monkeypatch):
     (total,), _ = sum_vectors(plan, vectors, lying(plan, set(), rng, lost))
     assert (total.total == vectors[0].sum(axis=0)).all()
     lost = plan.committee[3:]
-    with pytest.raises(TooFewReplies, match=r"4 replies are needed, 3 came .* smaller t or a larger"):
+    with pytest.raises(TooFewReplies, match=r"4 replies are needed, 3 came .* smaller t, a larger"):
         sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost))
     # Control: where three words open a sum, it is a liar's.
     monkeypatch.setattr(SumPlan, "least_words", property(lambda plan: plan.code.threshold(1)))
@@ -302,6 +302,24 @@ def test_losses_after_sharing_change_nothing():
     assert (total.total == vectors[0].sum(axis=0)).all()
     with pytest.raises(TooFewReplies):
         sum_vectors(plan, vectors, dropping(*((c, "CodedSum") for c in plan.committee[:9])))
+
+
+@pytest.mark.parametrize(
+    ("n", "losses", "ell", "spared"), [(3, 1, 1, 0), (6, 1, 1, 1), (6, 3, 1, 2), (28, 7, 3, 6)]
+)
+def test_a_plan_spares_no_more_clients_than_a_sum_does_without(n, losses, ell, spared):
+    plan = SumPlan.of(names(n), 100, losses=losses, ell=ell)
+    assert plan.spared == spared
+    for gone in (plan.committee[:spared], plan.committee[: spared + 1]):
+        silent = lambda e, gone=gone: () if e.sender in gone else (e,)  # noqa: E731
+        if len(gone) > spared:
+            with pytest.raises(TooFewReplies):
+                sum_vectors(plan, np.ones((1, n, 6), np.int64), silent)
+        else:
+            (total,), _ = sum_vectors(plan, np.ones((1, n, 6), np.int64), silent)
+            assert (total.total == n - spared).all()
+    for way in (secfc.FederatedLloyd(3), secfc.FedDPKMeans(3, 9.0, 1e-6)):
+        assert way.capabilities.losses(SimpleNamespace(sums=plan, floor=1)) == spared
 
 
 def test_who_vanished_while_sharing_is_not_counted_anywhere():
