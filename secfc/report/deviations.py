@@ -378,14 +378,16 @@ TABLE = (
     ),
     DeviationRow(
         "the server that tells clients different sums, questions or results", "nothing", "nothing",
-        "who deals shares shows members digests of what it was told; in the end all do",
+        "who deals shares shows members digests of what it was told; in the end all do (whoever carries all "
+        "messages can keep these back, and be believed by halves, without a quorum)",
         "noticed", "sums",
         ("tests/secfc/federated/test_missing_features.py::"
          "test_a_server_that_tells_two_clients_different_sums_is_noticed_before_they_add_again",
          "tests/secfc/feddp/test_feddp.py::"
          "test_a_server_that_asks_clients_different_questions_is_noticed_before_they_add",
          f"{LAST}::test_who_is_told_other_last_sums_ends_the_run",
-         f"{LAST}::test_who_is_told_other_noisy_centers_ends_the_run"),
+         f"{LAST}::test_who_is_told_other_noisy_centers_ends_the_run",
+         f"{LAST}::test_who_carries_all_messages_can_tell_halves_other_centers_without_a_quorum"),
     ),
     DeviationRow(
         "the server that tells all clients the same false sums or centers", "the result",

@@ -648,7 +648,8 @@ class LastDigest(Message, tag=239):
 
     Under "secure sums and FedDP-KMeans": client, member; member, client.  Seen: what its reader was told as
     well, but for a lie.  By deviating: another digest ends the run and names it and the server
-    (`SuspectedParties`), of whom one lied.
+    (`SuspectedParties`), of whom one lied. A server that carries all messages can keep digests back: as of
+    `SumDigest`, and so give halves of the clients other results.
     """
 
     told: bytes

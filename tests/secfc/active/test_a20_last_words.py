@@ -11,7 +11,7 @@ import pytest
 import secfc
 from secfc.data.federation import Federation
 from secfc.errors import SuspectedParties, TooFewReplies
-from secfc.feddp import FedDPKMeans
+from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.feddp import clients as noisy
 from secfc.federated import algorithm as lloyd
 from secfc.privacy import Neighbors, RandomizedResponse
@@ -55,9 +55,17 @@ def end_alone(plan, me, told, number, **_):
         yield Exchange({SERVER: Contributors(np.zeros(0, bool))}, round=number + 1, phase="sum")
 
 
+SUMS = secfc.FederatedLloyd(2, start=[[-1, 0], [1, 0]], max_iter=2)
+NOISY = FedDPKMeans(2, 20.0, 1e-6, steps=0)
+
+
 def sums_of(data, max_iter, faults=deliver_all):
-    way = secfc.FederatedLloyd(2, start=[[-1, 0], [1, 0]], max_iter=max_iter, committee=4)
-    return secfc.fit(way, data, seed=1, faults=faults)
+    return secfc.fit(replace(SUMS, max_iter=max_iter, committee=4), data, seed=1, faults=faults)
+
+
+def people(n):
+    rng = np.random.default_rng(0)
+    return Federation.from_arrays(list(rng.normal(size=(n, 40, 2))), server_points=rng.normal(size=(30, 2)))
 
 
 @pytest.mark.parametrize("client", ["client-5", "client-0"])
@@ -96,10 +104,8 @@ def test_who_is_told_that_a_run_has_ended_has_no_result(monkeypatch):
 
 @pytest.mark.parametrize("client", ["client-5", "client-0"])
 def test_who_is_told_other_noisy_centers_ends_the_run(client, monkeypatch):
-    rng = np.random.default_rng(0)
-    data = Federation.from_arrays(list(rng.normal(size=(6, 40, 2))), server_points=rng.normal(size=(30, 2)))
-    labels, unit = RandomizedResponse(3.0), Neighbors("replace")
-    way = FedDPKMeans(2, 20.0, 1e-6, steps=0, committee=4, labels=labels, neighbors=unit)
+    data = people(6)
+    way = replace(NOISY, committee=4, labels=RandomizedResponse(3.0), neighbors=Neighbors("replace"))
     honest = secfc.fit(way, data)
 
     def lie(left):
@@ -122,6 +128,39 @@ def test_who_is_told_other_noisy_centers_ends_the_run(client, monkeypatch):
     left = []
     lie(left)
     assert sorted(left) == sorted(data.names)
+
+
+def halves(kind, change):
+    """Faults of a server that carries all messages and tells half of six clients something else."""
+    half = {"client-0", "client-1", "client-2"}
+
+    def faults(e):
+        if e.kind == "LastDigest" and (e.sender in half) != (e.recipient in half):
+            return ()
+        return (replace(e, body=change(e.body)),) if e.kind == kind and e.recipient in half else (e,)
+
+    return faults
+
+
+def test_who_carries_all_messages_can_tell_halves_other_centers_without_a_quorum():
+    data, way = people(6), replace(NOISY, t=1)
+    lies = halves("NoisyCenters", lambda told: replace(told, centers=told.centers + 0.5))
+    with pytest.raises(TooFewReplies, match="4 replies are needed, 3 came"):
+        secfc.fit(way, data, faults=lies)
+    alone = replace(way, noise=SharedNoise(layered=False))
+    assert not secfc.fit(alone, data, faults=lies).excluded
+    assert secfc.fit(alone, data).plan.sums.confirming_members == 3
+
+
+@pytest.mark.parametrize("way", [SUMS, NOISY], ids=lambda way: type(way).__name__)
+def test_of_four_members_one_may_be_lost_as_a_run_ends(way):
+    """Where three say that they were told the same there is a result, for the fourth as well."""
+    data = people(4)
+    for lost in (1, 2):
+        gone = [f"client-{j}" for j in range(lost)]
+        silent = lambda e, gone=gone: () if e.sender in gone and e.kind == "LastDigest" else (e,)  # noqa: E731
+        run = secfc.fit(way, data, seed=1, faults=silent)
+        assert [own.min() >= 0 for own in run.labels] == [True, True, lost == 1, lost == 1]
 
 
 @pytest.mark.parametrize("consenting", [True, ("client-0", "client-1")])
