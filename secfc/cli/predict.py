@@ -73,6 +73,7 @@ def predict(given: PredictOptions) -> None:
         )
     with screen.status("Labeling"), bad_input(), cautions_told():
         labels = label_clients(kept, model, federation)
+    out = out if given.force else next_names((out,))[0]  # which another may have taken meanwhile
     with explaining_writes("--out"):
         write_all({out: csv_of(predicted_lines(federation, labels, rows))}, overwrite=given.force)
     count = sum(map(len, rows.values()))

@@ -222,7 +222,7 @@ def write_results(
     found: Report,
 ) -> None:
     """Write all files, or none of them where labels are wrong, and say on the screen what came of it."""
-    settings = asked.settings
+    settings, outputs = asked.settings, outputs.free()
     found, given_out = cut_clusters(asked, result, found)
     sketch = partial(_sketch, result, federation, found)
     outputs.write(federation, given_out, kept, found, sketch, result.released_labels)
@@ -282,7 +282,7 @@ def rehearse_and_report(
 
     found = rehearse(method, asked, federation, screen)
     if outputs.wanted and found.same is not False:
-        outputs.write_labels(federation, list(found.labels.values()), kept, {})
+        outputs.free().write_labels(federation, list(found.labels.values()), kept, {})
     print_rehearsal(found, federation, as_json=asked.settings.as_json)
     return int(found.same is False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,6 +74,10 @@ def next_names(names: Sequence[Path]) -> tuple[Path, ...]:
     return tried
 
 
+def _free(path: Path | None) -> Path | None:
+    return None if path is None else next_names((path,))[0]
+
+
 def check_kinds(settings: Settings, reports: Sequence[Path]) -> None:
     """Raise Refused, UsageError for what cannot be written, or says nothing."""
     if settings.plot and not find_spec("matplotlib"):
@@ -133,6 +137,20 @@ class Outputs:
             labels, reports, settings.force, settings.readers, settings.publish, settings.site_labels,
             settings.linkage, asked.get("membership") == "private", released,
         )  # fmt: skip
+
+    def free(self) -> Outputs:
+        """The same, by the next free name for each that was taken during the run: its budget is spent."""
+        if self.force:
+            return self
+        filled = self.sites is not None and self.sites.exists() and any(self.sites.iterdir())
+        return replace(
+            self,
+            labels=self.labels if self.to_stdout else _free(self.labels),
+            reports=tuple(next_names((path,))[0] for path in self.reports),
+            published=_free(self.published),
+            released=_free(self.released),
+            sites=_free(self.sites) if filled else self.sites,
+        )
 
     @property
     def wanted(self) -> bool:

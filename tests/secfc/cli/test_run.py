@@ -36,6 +36,7 @@ from field.ring.basis import MERSENNE_61, Basis
 from field.ring.errors import install_command
 from secfc import cli, metrics, report, tiny_runs
 from secfc.cli import methods
+from secfc.cli.clustering import run as program_module
 from secfc.cli.clustering.run import APART, dp, overlap
 from secfc.cli.clustering.run import run as program_run
 from secfc.cli.methods import secfc as shell
@@ -277,11 +278,11 @@ ONE_PRIME = ("bisecting", "k-means++")  # by day
 @pytest.mark.parametrize(
     ("init", "field"),
     [
-        *((init, "ring") for init in options.STARTS if init != "splitting"),
+        *((init, "ring") for init in STARTS if init != "splitting"),
         *((init, "mersenne61") for init in ONE_PRIME),
         *by_night(
             ("splitting", "ring"),
-            *((init, "mersenne61") for init in options.STARTS if init not in (*ONE_PRIME, "splitting")),
+            *((init, "mersenne61") for init in STARTS if init not in (*ONE_PRIME, "splitting")),
         ),
     ],
 )
@@ -552,6 +553,27 @@ def test_existing_files_are_kept_without_force_and_replaced_with_it() -> None:
     assert written() == {"secfc-report.json", "secfc-report-2.json", "secfc-labels-2.csv"}
     assert run(*NPY, "-k", "2", "--force").exit_code == 0
     assert strict_json(Path("secfc-report.json").read_text())["parameters"]["k"] == 2
+
+
+def test_names_that_another_run_takes_meanwhile_cost_no_results(monkeypatch) -> None:
+    whole = program_module.execute
+
+    def execute(*args: Any) -> Any:
+        for name in ("secfc-labels.csv", "told.json", "sites/c0.csv"):
+            Path(name).parent.mkdir(exist_ok=True)
+            Path(name).write_text("another's")
+        return whole(*args)
+
+    monkeypatch.setattr(program_module, "execute", execute)
+    said = run(
+        *NPY, "-k", "2", "--report", "told.json", "--labels", "secfc-labels.csv", "--site-labels", "sites"
+    )
+    assert said.exit_code == 0, said.stderr
+    assert {"secfc-labels-2.csv", "told-2.json", "sites-2/"} <= set(re.split(r"[\s,]+", said.stdout))
+    assert len([*Path("sites-2").iterdir()]) > 1
+    assert {Path(name).read_text() for name in ("secfc-labels.csv", "told.json")} == {"another's"}
+    assert len(Path("secfc-labels-2.csv").read_text().splitlines()) > 1
+    assert strict_json(Path("told-2.json").read_text())["parameters"]["k"] == 2
 
 
 def test_a_replaced_file_keeps_its_permissions_and_a_link_its_place() -> None:
@@ -929,7 +951,7 @@ def test_tables_of_the_command_line_agree_with_the_library() -> None:
     assert (*words.DISCLOSURES, "noisy-sums", "centers") == shell.POLICIES
     choices = {p.name: p.type.choices for p in program_run.params if hasattr(p.type, "choices")}
     assert tuple(words.MEMBERSHIPS) == (*choices["membership"], "joined")  # --split columns
-    assert set(options.STARTS) == set(STARTS)
+    assert set(options.STARTS) == {*STARTS, "sampled"}  # of shared centers alone
 
 
 def test_every_method_is_offered_and_all_its_options_are() -> None:
