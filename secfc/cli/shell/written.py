@@ -139,7 +139,7 @@ class Outputs:
         )  # fmt: skip
 
     def free(self) -> Outputs:
-        """The same, by the next free name for each that was taken during the run: its budget is spent."""
+        """These outputs, by the next free name where one was taken during the run: its budget is spent."""
         if self.force:
             return self
         filled = self.sites is not None and self.sites.exists() and any(self.sites.iterdir())
