@@ -126,7 +126,7 @@ def test_remedies_of_all_pairs_of_options_are_options_and_help():
             kept = [part for part in (first, second) if part[0] != option]
             again = settled([*itertools.chain(*kept), *setting])
             assert str(again) != str(error), (said, remedy)
-    assert len(clashes) >= 8, clashes
+    assert len(clashes) >= short(5, nightly=11), clashes  # a fifth of all pairs meets 5 to 8
 
 
 def test_messages_have_the_singular_after_a_1():

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from secfc.cli.clustering.preprocessing import PreparedPoints, agree_on_categories, prepare_points
 from secfc.cli.shell.errors import (
     Failed,
@@ -99,7 +101,8 @@ def lloyd_steps(asked: AskedOptions) -> dict[str, Any]:
     from secfc.kmeans.starts import STARTS
 
     if asked["init"] not in (None, *STARTS):
-        raise RefusedInput(f"--init {asked['init']} is for --disclosure centers: add that, or leave it out.")
+        said = f"--init {asked['init']} is for --disclosure centers: add that, or leave it out."
+        raise click.UsageError(said)
     values = {
         "init": None if asked["init"] is None else STARTS[asked["init"]],
         "n_init": asked["n_init"],
