@@ -9,11 +9,11 @@ from click.testing import CliRunner
 import secfc
 from field import SeededCoins
 from secfc.cli import main
-from secfc.errors import FaultyServer, InputError
+from secfc.errors import FaultyServer, InputError, SuspectedParties
 from secfc.feddp import OURS, PAPER, Cones, Elbow, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise, Votes
 from secfc.feddp.auditing import audit_run, without_row
 from secfc.feddp.clients import ClientStatistics, client_contributions
-from secfc.feddp.messages import MEAN, SHELLS, GroupAbout, Narrow, Project
+from secfc.feddp.messages import MEAN, NOTHING, SHELLS, GroupAbout, Narrow, Project
 from secfc.feddp.noise import GaussianStep
 from secfc.feddp.plan import PLACES
 from secfc.feddp.server_estimates import nearest_proxy
@@ -199,6 +199,18 @@ def test_a_server_that_asks_about_another_ball_is_refused():
 
     with pytest.raises(FaultyServer, match="another ball"):
         secfc.fit(way(start=Votes(boxes=1)), hold_blobs(), faults=wider)
+
+
+def test_a_client_that_is_given_another_last_ball_than_others_ends_the_run():
+    """No sum is asked for with that ball, and yet it is compared."""
+
+    def faults(e):
+        if e.kind == "Narrow" and e.recipient == "client-1" and e.body.asks == NOTHING:
+            e = replace(e, body=replace(e.body, ball=e.body.ball * 0.99))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match="told something else before a sum"):
+        secfc.fit(way(start=Votes(boxes=1)), hold_blobs(), faults=faults)
 
 
 class Quieter(ServerNoise):

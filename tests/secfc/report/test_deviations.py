@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,8 +110,17 @@ def test_a_run_is_told_of_the_rows_about_it(way: object, kinds: set[str]) -> Non
     assert len(told) < len(TABLE)
 
 
-def test_a_start_whose_points_are_compared_by_a_factor_is_told_of() -> None:
-    assert "separated" in kinds_of(secfc.SecFC(3, init=secfc.CenterSeparation(secfc.RandomPoints())))
+@pytest.mark.parametrize(
+    ("word", "more"),
+    [
+        ("separated", {"init": secfc.CenterSeparation(secfc.RandomPoints())}),
+        ("workers", {"runtime": secfc.Runtime(workers=3)}),
+        ("joined", {"membership": secfc.Joined()}),
+    ],
+)
+def test_what_few_runs_have_is_told_of(word: str, more: dict[str, Any]) -> None:
+    assert word in kinds_of(secfc.SecFC(3, **more))
+    assert word not in kinds_of(secfc.SecFC(3))
 
 
 def test_rows_of_parts_played_by_two_are_told_where_it_is_so() -> None:

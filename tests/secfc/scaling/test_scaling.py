@@ -354,16 +354,20 @@ def test_a_member_that_tells_clients_different_sums_is_noticed(monkeypatch):
         secfc.fit(secfc.SecFC(3, 1, init=START), hold_points(), scale_features="standard", faults=faults)
 
     def alone(e):
-        """Where the shares of t + 1 members alone opened a sum, digests of the sums would tell."""
+        """Two clients hear shares of t + 1 members alone, which open nothing there."""
         away = e.sender in ("client-2", "client-3", "client-4")
         return () if e.kind == "CodedSum" and away and e.round == MOMENTS + 3 else faults(e)
 
     def at_moments(e):
         return alone(e) if e.round == MOMENTS + 3 else (e,)
 
+    way = secfc.SecFC(3, 1, init=START)
+    run = secfc.fit(way, hold_points(), scale_features="standard", faults=at_moments)
+    assert run.excluded == ("client-0", "client-1")
+    # Control: where they opened a sum, digests of the sums would tell.
     monkeypatch.setattr(SumPlan, "least_words", property(lambda plan: plan.code.threshold(1)))
     with pytest.raises(SuspectedParties, match=r"different sums.*server"):
-        secfc.fit(secfc.SecFC(3, 1, init=START), hold_points(), scale_features="standard", faults=at_moments)
+        secfc.fit(way, hold_points(), scale_features="standard", faults=at_moments)
 
 
 def test_sums_that_no_rows_have_end_the_run():

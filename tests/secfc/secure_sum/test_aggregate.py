@@ -32,6 +32,7 @@ from secfc.secure_sum.protocol import (
     SumShares,
     ToldDigests,
     add_wave,
+    compare_last,
     contribute_vector,
     receive_sum,
     reduce_total,
@@ -564,6 +565,25 @@ def test_members_that_were_told_different_clients_notice_before_they_tell_a_sum(
         sum_vectors(plan, np.ones((1, 9, 2), np.int64), faults)
     assert SERVER in caught.value.parties
     assert not seen["CodedSum"]
+
+
+def test_clients_of_whom_none_is_a_member_compare_what_no_member_was_told():
+    """As of a feature that they alone observe."""
+    plan = SumPlan.of(names(5), 100, committee=3)
+    pair = [c for c in plan.clients if c not in plan.committee]
+    topics = {c: frozenset({0, c in pair}) for c in plan.clients}
+    for other, alike in ((b"1", True), (b"2", False)):
+        told = {
+            c: ToldDigests(topics, {0: b"0" * 16, 1: (other if c == pair[0] else b"1") * 16})
+            for c in plan.clients
+        }
+        roles = {c: compare_last(plan, c, told[c], 0) for c in plan.clients}
+        if alike:
+            simulate(roles)
+        else:
+            with pytest.raises(SuspectedParties, match="told another result") as caught:
+                simulate(roles)
+            assert set(caught.value.parties) & set(pair)
 
 
 def test_with_a_quorum_no_two_sums_are_had_by_keeping_digests_back(monkeypatch):
