@@ -462,7 +462,7 @@ class NearClusterer(PairClusterer):
         labeling, found = cast(Any, source.labeling), NearGraph(plan.m)
         alone, sizes = np.arange(plan.m, dtype=np.int32), np.ones(plan.m, np.int64)
         for asked in self.ask_pairs(plan):
-            tile = cast(NearPairs, candidates_in(asked, sizes, plan.code.ell))
+            tile = cast(NearPairs, candidates_in(asked, sizes, plan.code.ell, plan.d))
             bits = yield from labeling.compare(asked.operation, alone, sizes, detail=asked.detail)
             found.put(tile, bits)
         return found

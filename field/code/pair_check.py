@@ -1,4 +1,4 @@
-"""A check of what is said of every two rows, which opens nothing (see `field.code.reply_check`).
+"""Checks of what is said of every two rows, or means, which open nothing (see `field.code.reply_check`).
 
 Of rows i < h the reply is c - D_ih, D_ih = ||x_i - x_h||**2, with a public c.  Coins give each row a_i and
 b_i, with sum b_i = 0 and, for a uniform vector x_0 that is shared, 1 + sum a_i = 0.  In
@@ -29,6 +29,7 @@ sum a_i b_h e_ih + sum_J b_h (e_0h - e_0*) is zero for all coins: then all e_ih 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -164,4 +165,68 @@ class AcrossCheck(NearCheck):
         return AcrossWeights(
             basis, lambda: ((), nothing, nothing), rows, b, basis.negate(kept), offset, None, sums,
             basis.negate(basis.add(b, b))[:, :, None],
+        )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------
+# Means of clusters.
+
+
+@dataclass(frozen=True, eq=False)
+class PairCheck:
+    """How far the means of pairs of clusters are apart: replies ||b S_a - a S_b||**2, (lanes, pairs, 1).
+
+    pairs: of clusters.  sizes: (k,) of these, 0 too.
+
+    All products S_g.S_h are answered for as well, hidden by numbers u of their own, as are those of a
+    uniform vector x_0 with every S_h.  With coins a, b let A = sum a_h S_h + x_0, which is opened, and
+    B = sum b_h S_h: in A.B a product counts a_g b_h + a_h b_g, and a square a_h b_h.  A pair's number is
+    linear in products, so it has a coin of its own.  No lie is missed.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    sizes: tuple[int, ...]
+
+    products = vectors = 1
+
+    @cached_property
+    def _upper(self) -> tuple[Array, Array]:
+        """The two clusters of every product."""
+        return np.triu_indices(len(self.sizes))
+
+    @property
+    def zeros(self) -> int:
+        return len(self.sizes) + len(self._upper[0])
+
+    @property
+    def more(self) -> int:
+        return REPETITIONS * self.zeros
+
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
+        turned = np.ascontiguousarray(np.swapaxes(columns, 1, 2))
+        first = basis.matmul(np.ascontiguousarray(zero[:, :, 0]), turned)
+        among = basis.matmul(columns, turned)[:, *self._upper][:, None]
+        among = np.broadcast_to(among, (*first.shape[:2], among.shape[2]))
+        return np.concatenate([first, among], axis=2).reshape(basis.lanes, -1)
+
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
+        k, lanes, repeats = len(self.sizes), basis.lanes, REPETITIONS
+        a, b, each = (basis.sample((repeats, n), coins) for n in (k, k, len(self.pairs)))
+        one, (left, right) = np.ones((lanes, repeats), basis.dtype), self._upper
+        cross = basis.multiply(np.ascontiguousarray(a[:, :, left]), np.ascontiguousarray(b[:, :, right]))
+        other = basis.multiply(np.ascontiguousarray(a[:, :, right]), np.ascontiguousarray(b[:, :, left]))
+        among = basis.add(cross, np.where(left == right, other.dtype.type(0), other))
+        table = np.zeros((len(self.pairs), len(left)), object)
+        place = {pair: q for q, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True))}
+        for q, (g, h) in enumerate(self.pairs):
+            x, y = self.sizes[g], self.sizes[h]
+            table[q, place[g, g]], table[q, place[h, h]] = -y * y, -x * x
+            table[q, place[min(g, h), max(g, h)]] = 2 * x * y
+        among = basis.add(among, basis.matmul(each, basis.reduce(table)))
+        nothing = np.zeros((lanes, repeats, 0), basis.dtype)
+        factors = each[:, :, None]
+        return CheckWeights(
+            basis, lambda: ((np.zeros(1, int),), factors, np.zeros_like(factors)), one[:, :, None],
+            np.concatenate([b, among], axis=2), nothing, np.zeros_like(one), np.full(1, -1),
+            a[:, :, None], b[:, :, None],
         )  # fmt: skip

@@ -30,7 +30,10 @@ A false reply e passes if sum c e = 0: a polynomial of degree 2 in the coins, so
 row: what u D_b - v D_a of a comparison by sizes does not see.  (A comparison by a factor above 1 sees it: see
 `DistanceCheck.complete`.)  Without W a constant on a column would pass: a threshold test.
 
-Everything is public, but shares of rows, of sums, of row 0 and of u.
+Where squares of rows are shared as well, b may be anything: in V stands what they add up to, so no lie is
+missed (`SquareCheck`).
+
+Everything is public, but shares of rows, of squares, of sums, of row 0 and of u.
 """
 
 from __future__ import annotations
@@ -101,6 +104,7 @@ class CheckWeights:
     sums: (lanes, R, products, k), how often sums are in A.  linear: the same, in B.
     ones: (lanes, R) what the number 1, which is ahead of features, adds up to in A; None where it is not.
     given: (lanes, ell, R, products, width), A where it is no sum of rows, but follows from coins.
+    squares: (lanes, R), how often the sum of a times squares of points is in V; None if these are not shared.
     """
 
     basis: Basis
@@ -114,6 +118,7 @@ class CheckWeights:
     linear: Array
     ones: Array | None = None
     given: Array | None = None
+    squares: Array | None = None
 
     def combine(self, values: Array, further: Array, *, threads: int = 1) -> Array:
         """sum c M (lanes, R) of (lanes, rows, m) and (lanes, more): replies, masked ones, or masks."""
@@ -165,11 +170,14 @@ class CheckWeights:
             found = basis.add(found, basis.matmul(flat, columns).reshape(found.shape))
         return basis.add(found, zero)
 
-    def masked_products(self, opened: Array, columns: Array, masks: Array) -> Array:
+    def masked_products(
+        self, opened: Array, columns: Array, masks: Array, squares: Array | None = None
+    ) -> Array:
         """A client's words for V, one a segment: (lanes, R, ell).  Uniform, to be opened to all who check.
 
         opened: A at all segments, (lanes, ell, R, products, width).  columns: its shares of sums, (lanes, k,
-        width), with a column above for a row of ones.  masks: of u, (lanes, R, zeros, ell).
+        width), with a column above for a row of ones.  masks: of u, (lanes, R, zeros, ell).  squares: of
+        points, (lanes, m), where they count.
         """
         basis = self.basis
         lanes, repeats, products, k = self.linear.shape
@@ -181,7 +189,11 @@ class CheckWeights:
         each = basis.multiply(opened, planes[:, None])
         found = sum_last(basis, each.reshape(*each.shape[:3], -1))
         hidden = basis.multiply(self.zero[..., None], masks)
-        return basis.add(np.swapaxes(found, 1, 2), sum_last(basis, np.swapaxes(hidden, 2, 3)))
+        total = basis.add(np.swapaxes(found, 1, 2), sum_last(basis, np.swapaxes(hidden, 2, 3)))
+        if self.squares is None or squares is None:
+            return total
+        whole = sum_last(basis, basis.multiply(self.points, squares[:lanes, None]))
+        return basis.add(total, basis.multiply(whole, self.squares)[..., None])
 
     def fits(self, masked: Array, hiding: Array, value: Array, lanes: int | None = None) -> bool:
         """Whether V = sum c M - r in the first lanes, all by default, and every repetition.
@@ -603,6 +615,44 @@ class PlaneCheck:
 
 
 @dataclass(frozen=True, eq=False)
+class SquareCheck:
+    """Distances of m points, whose squares are shared as well, to public centers.
+
+    flats: (k,) of centers, ||S_h||**2.  Replies of row 0 are -2 x_0.S_h alone.  All weights are products
+    a_i b_h, so no lie is missed, nor a number added alike to all distances of a point.
+    """
+
+    m: int
+    flats: tuple[int, ...]
+
+    products = vectors = 1
+
+    @property
+    def zeros(self) -> int:
+        return len(self.flats)
+
+    @property
+    def more(self) -> int:
+        return REPETITIONS * self.zeros
+
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
+        turned = np.ascontiguousarray(np.swapaxes(columns, 1, 2))
+        cross = basis.matmul(np.ascontiguousarray(zero[:, :, 0]), turned)
+        return basis.negate(basis.add(cross, cross)).reshape(basis.lanes, -1)
+
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
+        lanes, repeats = basis.lanes, REPETITIONS
+        a, b = basis.sample((repeats, self.m), coins), basis.sample((repeats, self.zeros), coins)
+        none, once = np.zeros((lanes, repeats, 0), basis.dtype), b[:, :, None]
+        flat = sum_last(basis, basis.multiply(b, basis.reduce(np.array(self.flats, object))[:, None]))
+        return CheckWeights(
+            basis, _given((np.arange(self.m),), once, np.zeros_like(once)), a, b, none,
+            basis.multiply(sum_last(basis, a), flat), None, np.zeros_like(once),
+            basis.negate(basis.add(once, once)), squares=sum_last(basis, b),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
 class SumCheck:
     """Sums of clusters, segment by segment: replies (lanes, k, ell * width), nothing multiplied.
 
@@ -635,64 +685,4 @@ class SumCheck:
             _given((np.arange(self.ell * self.width),), b[:, :, None], np.zeros_like(b[:, :, None])), g,
             one[:, :, None], np.zeros((lanes, repeats, 0), basis.dtype), np.zeros_like(one), None,
             np.zeros_like(b[:, :, None]), b[:, :, None], given=np.ascontiguousarray(given),
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class PairCheck:
-    """How far the means of pairs of clusters are apart: replies ||b S_a - a S_b||**2, (lanes, pairs, 1).
-
-    pairs: of clusters.  sizes: (k,) of these, 0 too.
-
-    All products S_g.S_h are answered for as well, hidden by numbers u of their own, as are those of a
-    uniform vector x_0 with every S_h.  With coins a, b let A = sum a_h S_h + x_0, which is opened, and
-    B = sum b_h S_h: in A.B a product counts a_g b_h + a_h b_g, and a square a_h b_h.  A pair's number is
-    linear in products, so it has a coin of its own.  No lie is missed.
-    """
-
-    pairs: tuple[tuple[int, int], ...]
-    sizes: tuple[int, ...]
-
-    products = vectors = 1
-
-    @cached_property
-    def _upper(self) -> tuple[Array, Array]:
-        """The two clusters of every product."""
-        return np.triu_indices(len(self.sizes))
-
-    @property
-    def zeros(self) -> int:
-        return len(self.sizes) + len(self._upper[0])
-
-    @property
-    def more(self) -> int:
-        return REPETITIONS * self.zeros
-
-    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
-        turned = np.ascontiguousarray(np.swapaxes(columns, 1, 2))
-        first = basis.matmul(np.ascontiguousarray(zero[:, :, 0]), turned)
-        among = basis.matmul(columns, turned)[:, *self._upper][:, None]
-        among = np.broadcast_to(among, (*first.shape[:2], among.shape[2]))
-        return np.concatenate([first, among], axis=2).reshape(basis.lanes, -1)
-
-    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
-        k, lanes, repeats = len(self.sizes), basis.lanes, REPETITIONS
-        a, b, each = (basis.sample((repeats, n), coins) for n in (k, k, len(self.pairs)))
-        one, (left, right) = np.ones((lanes, repeats), basis.dtype), self._upper
-        cross = basis.multiply(np.ascontiguousarray(a[:, :, left]), np.ascontiguousarray(b[:, :, right]))
-        other = basis.multiply(np.ascontiguousarray(a[:, :, right]), np.ascontiguousarray(b[:, :, left]))
-        among = basis.add(cross, np.where(left == right, other.dtype.type(0), other))
-        table = np.zeros((len(self.pairs), len(left)), object)
-        place = {pair: q for q, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True))}
-        for q, (g, h) in enumerate(self.pairs):
-            x, y = self.sizes[g], self.sizes[h]
-            table[q, place[g, g]], table[q, place[h, h]] = -y * y, -x * x
-            table[q, place[min(g, h), max(g, h)]] = 2 * x * y
-        among = basis.add(among, basis.matmul(each, basis.reduce(table)))
-        nothing = np.zeros((lanes, repeats, 0), basis.dtype)
-        factors = each[:, :, None]
-        return CheckWeights(
-            basis, _given((np.zeros(1, int),), factors, np.zeros_like(factors)), one[:, :, None],
-            np.concatenate([b, among], axis=2), nothing, np.zeros_like(one), np.full(1, -1),
-            a[:, :, None], b[:, :, None],
         )  # fmt: skip

@@ -102,7 +102,10 @@ class CodedRows(ABC):
     """m rows of `width` residues in every lane, filled by `add` and then read.
 
     Build with `coded_rows`.  Memory: one copy of the rows, and one slot a row more in folded lanes.
+    squares: (lanes, m), shares of their squares of the degree of a share, where these were dealt.
     """
+
+    squares: Array | None = None
 
     def __init__(
         self, basis: Basis, m: int, width: int, *, threads: int = 1, storage: Storage = MEMORY

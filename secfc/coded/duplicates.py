@@ -213,8 +213,9 @@ COUNTED = SETTLE + PHASE // 2
 FIRST = COUNTED + 16
 BOOKED = "align"
 
-# Checks what became, in rounds from this one on, of my shares (lanes, m, width) of sums: merged rows.
-DivisionCheck = Callable[[int, Array, Array], Role[None]]
+# Checks what became, in rounds from this one on, of my shares (lanes, m, width) of sums: merged rows.  Gives
+# shares (lanes, m) of their squares, where comparisons need them.
+DivisionCheck = Callable[[int, Array, Array], Role[Array | None]]
 # In rounds from this one on: of the rows (m,) that I hold, and a reader of my integers at all rows, my share
 # (lanes, m) of how many clients hold each, of indicators that are bits.
 CountHolders = Callable[[int, Array, Callable[[int, int], Array]], Role[tuple[Array, DivisionCheck]]]
@@ -242,7 +243,7 @@ def divide_by_multiplicity(
     for number, rows in turns:
         answer = yield from _divide_some(plan, me, count[:, rows], rows, shares, number, coins, verify)
         turns.again(rows[(answer.inverse == 0).any(axis=0)])
-    yield from check(turns.last + 2, summed, shares.read_rows(0, plan.m))
+    shares.squares = yield from check(turns.last + 2, summed, shares.read_rows(0, plan.m))
 
 
 def _divide_some(

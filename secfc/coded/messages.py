@@ -273,8 +273,8 @@ class MaskedDistances(Message, tag=18):
     and the number of steps, unnoticed.
 
     Under NoisySums(): responder, member.  Seen: as under `OwnLabels()`, of distances to public centers.
-    By deviating: noticed before labels are dealt, but for a number added alike to a row's distances from
-    all centers: **a far row in a near shell**, as by `MaskedBits`.
+    By deviating: noticed before labels are dealt, also a number added alike to a row's distances from all
+    centers, as squares of rows are shared.
 
     Under NoisySums(dealer=None): responder, member.  Seen: as under `OwnLabels(dealer=None)`, of distances
     to public centers.  By deviating: as under `NoisySums()`, if the sender is none of the `t + 1`

@@ -133,7 +133,7 @@ class QueryGenerator:
 
     def labels_by_sizes(self, subject: Subject, sizes: Array) -> Array | None:
         """The labels that follow from sizes alone, so that nobody is asked; None if none do."""
-        return candidates_in(subject, sizes, self.plan.code.ell).labels_by_sizes(self.plan.m)
+        return candidates_in(subject, sizes, self.plan.code.ell, self.plan.d).labels_by_sizes(self.plan.m)
 
     def take_step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         sizes = cluster_sizes(labels, k)

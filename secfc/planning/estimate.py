@@ -261,7 +261,7 @@ def _count_pairs(asked: Subject) -> int:
     m = len(asked.labels)
     if asked.operation is not Operation.WITHIN:
         return asked.k * m
-    return candidates_in(asked, np.ones(m, np.int64), 1).count_points(m)
+    return candidates_in(asked, np.ones(m, np.int64), 1, 1).count_points(m)
 
 
 def _held_of_pairs(asked: Subject) -> int:

@@ -84,7 +84,7 @@ TABLE = (
     DeviationRow(
         "clients that only respond, without a dealer (`dealer=None`)", "nothing", "nothing",
         "the same check; the `t + 1` members that have parts of replies are in the rows below",
-        "noticed", "labels+dealerless|owners+dealerless|final+dealerless",
+        "noticed", "labels+dealerless|owners+dealerless|final+dealerless|added+dealerless",
         (f"{READING}::test_it_is_refused_before_its_first_false_question_opens_a_label",
          f"{SIZES}::test_it_is_refused_before_its_first_false_question_opens_a_size"),
     ),
@@ -226,13 +226,19 @@ TABLE = (
         "unnoticed", "labels+dealt|owners+dealt|final+dealt",
     ),
     DeviationRow(
-        "a client in masked replies, the dealer, or one client of the committee where each part is played by "
-        "one, `NoisySums()`",
+        "up to `t` clients in masked replies, `NoisySums()`", "nothing", "nothing",
+        "replies are checked before labels are dealt, but for `2**-57`, with shared squares of rows, which "
+        "are checked as products, but for `2**-60`",
+        "noticed", "added+dealt",
+        (f"{NOISE}::test_a_number_added_alike_to_a_row_s_distances_ends_the_run",
+         f"{NOISE}::test_false_squares_that_fit_such_distances_are_noticed_as_products"),
+    ),
+    DeviationRow(
+        "the dealer, or one client of the committee where each part is played by one, `NoisySums()`",
         "centers", "**sums in which a row counts more than its noise covers**, as it says how far rows are",
-        "nothing: the check of replies misses a number added alike to a row's distances from all centers, "
-        "which changes no nearest center, but how far it is", "unnoticed", "added",
-        (f"{NOISE}::test_a_number_added_alike_to_a_row_s_distances_moves_noisy_sums",
-         f"{NOISE}::test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums"),
+        "`Threshold(deviating=1)`, the default of clients enough. The dealer's false tables: nothing, but "
+        "nobody deals under `dealer=None`", "unnoticed", "added+dealt|added+alone",
+        (f"{NOISE}::test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums",),
     ),
     DeviationRow(
         "a client in its part of noisy sums, or the server in the centers it makes of them, `NoisySums()`",

@@ -282,13 +282,13 @@ class CheckedPart(Message, tag=230):
 
     Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
 
-    Under "with hidden membership": client, client (counts hidden).  Seen: any `t` shares of which rows it
-    holds, of sums of their features, and of the check's masks: uniform; what hides three coins.  By
-    deviating: another indicator than 0 or 1, or a row that it does not hold: noticed before anything is
-    computed on rows, unless it guesses all data of the row. **Two that deviate together** can make a row
-    of theirs of any size in one lane, so labels may tell them remainders of others' data;
-    `counts="opened"` prevents it. Leave out a row that it holds: the run ends if nobody else does
-    (`UnionFailed`), which tells it so.
+    Under "with hidden membership": client, client (counts hidden).  Seen: any `t` shares of which rows
+    it holds, of sums of their features, for `NoisySums()` of parts of squares of rows, and of the
+    check's masks: uniform; what hides three coins.  By deviating: another indicator than 0 or 1, false
+    squares, or a row that it does not hold: noticed before anything is computed on rows, unless it
+    guesses all data of the row. **Two that deviate together** can make a row of theirs of any size in
+    one lane, so labels may tell them remainders of others' data; `counts="opened"` prevents it. Leave
+    out a row that it holds: the run ends if nobody else does (`UnionFailed`), which tells it so.
     """
 
     values: Array

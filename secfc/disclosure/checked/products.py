@@ -465,15 +465,22 @@ def known_sums(code: LagrangeCode, forms: Array, integers: Array) -> Array:
 
 
 def count_holders(
-    plan: CodedPlan, name: PartyId, coins: Coins, number: int, held: Array, read: Callable[[int, int], Array]
-) -> Role[tuple[Array, Callable[[int, Array, Array], Role[None]]]]:
+    plan: CodedPlan,
+    name: PartyId,
+    coins: Coins,
+    squared: bool,
+    number: int,
+    held: Array,
+    read: Callable[[int, int], Array],
+) -> Role[tuple[Array, Callable[[int, Array, Array], Role[Array | None]]]]:
     """My share (lanes, m) of how many clients hold each row, of bits that were checked, and what checks rows.
 
-    number: of the first round.  held: (m,) bool, the rows that I hold, and read: my integers there; secret.
+    squared: whether that gives shares (lanes, m) of their squares.  number: of the first round.
+    held: (m,) bool, the rows that I hold, and read: my integers there; secret.
 
     Raises SuspectedParties for indicators that are no bits, TooFewReplies for clients that are lost.
     """
-    check = HolderCheck(plan, plan.clients.index(name), coins)
+    check = HolderCheck(plan, plan.clients.index(name), coins, squared)
     counts = yield from check.count(number, held)
     return counts, partial(check.verify, read)
 
@@ -486,10 +493,13 @@ class HolderCheck:
     e (w.y - w.x) = 0 for sums w.x that a holder shares of its own data: c y = N, so c counts another than
     the holders of a row, or one of these shared something else, only where w.y is not what an honest holder
     says.  w is drawn by coins that were opened once all rows, and bits, were fixed.
+
+    squared: whether squares of rows are dealt as well, and checked: distances are then linear in what is
+    shared (`field.code.reply_check.SquareCheck`).
     """
 
-    def __init__(self, plan: CodedPlan, me: int, coins: Coins) -> None:
-        self.plan, self.me, self.coins, self.number = plan, me, coins, 0
+    def __init__(self, plan: CodedPlan, me: int, coins: Coins, squared: bool) -> None:
+        self.plan, self.me, self.coins, self.squared, self.number = plan, me, coins, squared, 0
         self.bits: Array = np.empty(0)  # (lanes, n, m), my shares of everybody's
         self.seed = b""
 
@@ -508,17 +518,30 @@ class HolderCheck:
 
     def verify(
         self, read: Callable[[int, int], Array], number: int, summed: Array, merged: Array
-    ) -> Role[None]:
-        """Check what became of my shares (lanes, m, width) of the sums of rows: my shares of merged rows."""
+    ) -> Role[Array | None]:
+        """Check what became of my shares (lanes, m, width) of the sums of rows: my shares of merged rows.
+
+        And give shares (lanes, m) of their squares, if these are wanted.
+        """
         plan, basis, n, m = self.plan, self.plan.code.basis, self.plan.code.n, self.plan.m
         forms = basis.sample((PROOFS, merged.shape[2]), Coins(self.seed[:16]))
-        part = known_sums(plan.code, forms, read(0, m))
-        told, verifier = yield from self._dealt(number, part, (n + 1) * m)
+        part, length = known_sums(plan.code, forms, read(0, m)), (n + 1) * m
+        if self.squared:
+            product = basis.squares(merged)[:, :, None]
+            square = weighted_part(plan.code, tuple(range(n)), self.me, product).swapaxes(1, 2)
+            part, length = np.concatenate([part, square], axis=2), length + m * merged.shape[2]
+        dealt, verifier = yield from self._dealt(number, part, length)
+        told, each = np.split(dealt, [PROOFS * m], axis=2)
         sums = basis.matmul(forms, np.ascontiguousarray(merged.swapaxes(1, 2)))
         told = told.reshape(basis.lanes, n, PROOFS, m)
         counts = reduce(basis.add, self.bits.swapaxes(0, 1).copy())
         claims = [holder_claim(basis, self.bits, sums, told), division_claim(basis, counts, summed, merged)]
+        squares = None
+        if self.squared:
+            squares = reduce(basis.add, each.swapaxes(0, 1).copy())
+            claims.append(partial(square_claim, basis, merged, squares))
         yield from self._verified(verifier, claims)
+        return squares
 
     def _dealt(self, number: int, part: Array, length: int) -> Role[tuple[Array, ProductVerifier]]:
         """My shares (lanes, n, numbers) of parts (lanes, ell, numbers) that all deal, and of their check."""

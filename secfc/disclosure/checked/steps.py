@@ -445,7 +445,7 @@ class CheckingClient:
         send: dict[PartyId, Message] = {}
         if rows is not None and columns is not None:
             opened = yield from self._opened_rows(weights, rows, columns)
-            products[self.name] = weights.masked_products(opened, columns, self.masks)
+            products[self.name] = weights.masked_products(opened, columns, self.masks, rows.squares)
             told_to = asked.judges or asked.committee
             send = {c: MaskedProducts(products[self.name]) for c in told_to if c != self.name}
         awaited = tuple(c for c in asked.responders if c != self.name) if sums is not None else ()

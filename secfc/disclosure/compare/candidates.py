@@ -12,7 +12,7 @@ from field.arrays import Array
 from field.cached import cached_property
 from field.code.distances import distance_margins, pair_distances, widest_multiple
 from field.code.pair_check import AcrossCheck, NearCheck
-from field.code.reply_check import DistanceCheck, HalfCheck, PlaneCheck, ReplyCheck
+from field.code.reply_check import DistanceCheck, HalfCheck, PlaneCheck, ReplyCheck, SquareCheck
 from field.code.rows import NOBODYS, ClusterSums
 from field.compare.argmin import ArgminContest
 from field.compare.shells import shell_contest, shell_squares
@@ -289,10 +289,17 @@ class BisectorSide(AllPoints):
 
 @dataclass(frozen=True, eq=False)
 class NearestShell(AllPoints):
-    """The shell about the nearest of k public centers, see `field.compare.shells`.  radius: in steps."""
+    """The shell about the nearest of public centers, see `field.compare.shells`.
 
-    rows: int
+    flats: (k,) their squared norms, and radius: both in steps.
+    """
+
+    flats: tuple[int, ...]
     radius: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.flats)
 
     @cached_property
     def contest(self) -> ArgminContest:
@@ -317,7 +324,7 @@ class NearestShell(AllPoints):
         return np.arange(self.rows)
 
     def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
-        return DistanceCheck(len(labels), (1,) * self.rows, None)
+        return SquareCheck(len(labels), self.flats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -461,15 +468,20 @@ def _numbers(alive: Array, labels: Array) -> Array:
     return number[labels]  # the last one is for -1
 
 
-def candidates_in(subject: Subject, sizes: Array, ell: int) -> Candidates:
-    """What is compared; sizes: of the clusters that distances are measured to.  ell: segments of a point."""
+def candidates_in(subject: Subject, sizes: Array, ell: int, d: int) -> Candidates:
+    """What is compared; sizes: of the clusters that distances are measured to.
+
+    ell, d: segments and features of a point.
+    """
     match subject.operation:
         case Operation.COMPARE_OWN:
             return OwnCenterWins(subject.labels, sizes, ell)
         case Operation.COMPARE_MOVED:
             return MovedPoints(subject.labels, sizes, moved_points(subject))
         case Operation.NOISY_SUMS:
-            return NearestShell(subject.k, int(subject.needed_detail[1]))
+            centers = subject.needed_detail[2 : 2 + subject.k * d].reshape(-1, d)
+            flats = tuple((centers**2).sum(axis=1).tolist())
+            return NearestShell(flats, int(subject.needed_detail[1]))
         case Operation.WITHIN:
             square, *ends = subject.needed_detail.tolist()
             return NearPairs(square, ell, range(*ends[:2]), range(*ends[2:]))

@@ -157,7 +157,9 @@ class ComparisonClient:
         """The comparison that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.check_players(question)
         if (
-            candidates_in(question.subject, sizes, self.plan.code.ell).labels_by_sizes(self.plan.m)
+            candidates_in(question.subject, sizes, self.plan.code.ell, self.plan.d).labels_by_sizes(
+                self.plan.m
+            )
             is not None
         ):
             raise FaultyServer(

@@ -221,7 +221,7 @@ class CommitteeServer:
     ) -> Role[Array]:
         """The labels (m,) int32 that the centers of clusters of these sizes give; see `Subject`."""
         subject = Subject(operation, len(sizes), compact_labels(labels), factor, detail)
-        known = candidates_in(subject, sizes, self.plan.code.ell).labels_by_sizes(self.plan.m)
+        known = candidates_in(subject, sizes, self.plan.code.ell, self.plan.d).labels_by_sizes(self.plan.m)
         asked = [subject]  # the last one first: what another one waits for
         while known is None:
             seats = self.seats()

@@ -182,7 +182,7 @@ class ComparisonSession:
         if self.hidden:
             return BisectorSide(self.sizes, self.plan.m)
         weights = self.plan.weights(self.sizes)
-        return candidates_in(self.question.subject, weights, self.plan.code.ell)
+        return candidates_in(self.question.subject, weights, self.plan.code.ell, self.plan.d)
 
     @cached_property
     def rounding(self) -> CenterRounding | None:

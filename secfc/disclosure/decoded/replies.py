@@ -14,7 +14,8 @@ import numpy as np
 from field.arrays import Array
 from field.code.distances import decode_residues, widest_multiple
 from field.code.masking import PairKeys, add_mask, mask_context, mask_for, masking_partners
-from field.code.reply_check import DistanceCheck, HalfCheck, PairCheck, ReplyCheck
+from field.code.pair_check import PairCheck
+from field.code.reply_check import DistanceCheck, HalfCheck, ReplyCheck
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins

@@ -10,14 +10,14 @@ from field import Basis
 from field.code.distances import between_pairs, distance_margins, half_gaps, pair_distances
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import weighted_part
-from field.code.pair_check import AcrossCheck, NearCheck
+from field.code.pair_check import AcrossCheck, NearCheck, PairCheck
 from field.code.reply_check import (
     REPETITIONS,
     DistanceCheck,
     HalfCheck,
     OffPolynomial,
-    PairCheck,
     PlaneCheck,
+    SquareCheck,
     SumCheck,
     open_words,
     segment_weights,
@@ -38,6 +38,7 @@ KINDS = (
     "halves",
     "rounded halves",
     "planes",
+    "squares",
     "sums",
     "pairs",
     "near",
@@ -64,6 +65,7 @@ class Setting:
     columns: list  # its shares of sums, or of planes
     replies: list  # its share of the replies of points
     kept: list = ()  # its share of those that were checked before
+    squares: list = ()  # its share of those of points
 
 
 def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
@@ -91,13 +93,13 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         mine.add_rows(0, share)
         mine.finish_rows()
         all_rows.append(mine)
-    asked, kept = np.arange(m), []
+    asked, kept, squares, flats = np.arange(m), [], [None] * code.n, ()
     sums = [mine.sum_clusters(labels, k) for mine in all_rows]
-    if kind in ("centers", "rounded halves", "planes"):
+    if kind in ("centers", "rounded halves", "planes", "squares"):
         # Of no rows: centers that something else gave.
         extra = 1 if kind == "planes" else 0
-        drawn = code.basis.reduce(rng.integers(-99, 99, (k, d)))
-        given = code.share(drawn, coins)
+        drawn = rng.integers(-99, 99, (k, d))
+        given = code.share(code.basis.reduce(drawn), coins)
         sums = [
             mine.encode_sums(s, np.maximum(sizes, 1)) if not extra else s
             for mine, s in zip(all_rows, given, strict=True)
@@ -107,6 +109,12 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
             sums = [np.concatenate([h, s], axis=2) for h, s in zip(heads, given, strict=True)]
         elif kind == "rounded halves":
             sums = [replace(s, labels=labels, sizes=sizes) for s in sums]
+        elif kind == "squares":
+            sums = [replace(s, sizes=np.ones(k, np.int64)) for s in sums]
+            flats = tuple((drawn**2).sum(axis=1).tolist())
+            whole = np.pad(points, ((0, 0), (0, code.ell * width - d))).reshape(m, code.ell, width)
+            each = code.share(code.basis.reduce((whole**2).sum(axis=2)), coins)
+            squares = [np.ascontiguousarray(share[:, :, 0]) for share in each]
     if "across" in kind:
         # Of the first half to the second; those to the first of all were asked before.
         asked, others = np.arange(0 if "first" in kind else 1, m // 2), np.append(np.arange(m // 2, m), 0)
@@ -161,13 +169,14 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         "halves": lambda: HalfCheck(labels, sizes, True),
         "rounded halves": lambda: HalfCheck(labels, sizes, False),
         "planes": lambda: PlaneCheck(m, k),
+        "squares": lambda: SquareCheck(m, flats),
         "sums": lambda: SumCheck(k, code.ell, width),
         "pairs": lambda: PairCheck(PAIRS[k], sizes),
         "near": lambda: NearCheck(m, SQUARE),
         "across": lambda: AcrossCheck(len(asked), SQUARE, m - m // 2, False),
         "across from the first": lambda: AcrossCheck(len(asked), SQUARE, m - m // 2, True),
     }[kind]()
-    return Setting(code, basis, kind, check, rows, columns, replies, kept)
+    return Setting(code, basis, kind, check, rows, columns, replies, kept, squares)
 
 
 def near_replies(code, basis, rows, sums, others):
@@ -247,7 +256,7 @@ def play(at, seed=0, lie=None, check=None, responders=None, shared_u=False):
     w = check.draw_weights(basis, SeededCoins(seed, "public"))
     a = {} if w.given is not None else {j: w.masked_row(at.rows[j], at.columns[j], zero[j]) for j in who}
     opened = w.given if w.given is not None else open_words(code, basis, a)
-    v = {j: w.masked_products(opened, at.columns[j], masks[j]) for j in who}
+    v = {j: w.masked_products(opened, at.columns[j], masks[j], at.squares[j]) for j in who}
     return Played(at, w, masked, further, rho, rho_further, a, v)
 
 
@@ -557,6 +566,7 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
         "halves": lambda: HalfCheck(labels, (1,) * k, True),
         "two halves": lambda: HalfCheck(labels, (1,) * k, True),
         "planes": lambda: PlaneCheck(m, k),
+        "squares": lambda: SquareCheck(m, tuple((np.array(centers) ** 2).sum(axis=1).tolist())),
         "sums": lambda: SumCheck(k, ell, width),
         "pairs": lambda: PairCheck(((0, 1),), (1, 1)),
     }[kind]()
@@ -573,6 +583,8 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
         for row in centers:
             secret += [np.full(ell, row[0])] * heads
             secret += [row[heads:].reshape(ell, width)[:, f] for f in range(width)]
+    if kind == "squares":
+        secret += [(row.reshape(ell, width) ** 2).sum(axis=1) for row in points]
     count = len(secret) * t + (0 if kind == "sums" else products * width * (ell + t))
     grid = np.stack(np.meshgrid(*[np.arange(p)] * count, indexing="ij"), -1).reshape(-1, count)
     noise = iter(grid.T)
@@ -589,7 +601,10 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
     # The first repetition.
     a, linear, among, first_zero = (x[0, 0].astype(np.int64) for x in (w.points, w.linear, w.sums, w.zero))
     x = np.array(shares[: 0 if kind == "sums" else m * width]).reshape(-1, width, n, len(grid))
-    column = x if own else np.array(shares[len(x) * width :]).reshape(k, heads + width, n, len(grid))
+    column = x
+    if not own:
+        held = np.array(shares[len(x) * width :][: k * (heads + width)])
+        column = held.reshape(k, heads + width, n, len(grid))
     words, opened = [], []
     if kind != "sums":
         belongs = np.zeros(m, int) if w.product is None else w.product
@@ -610,6 +625,8 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
         if heads:
             product += int(w.ones[0, 0]) * plane[0]
         product += np.einsum("vfc,fjc->vjc", opened[c], plane[heads:]) % p
+    if kind == "squares":
+        product += int(w.squares[0, 0]) * np.einsum("i,ijc->jc", a, np.array(shares[-m:])) % p
     # What u adds: its own shares, words of V at all clients; of row 0 at a server.
     masks = 1 if u == "shared" else ell
     coins_u = np.eye(zeros * masks * (ell + t), dtype=np.int64).reshape(zeros, masks, ell + t, -1)
@@ -668,6 +685,7 @@ class Tiny(LagrangeCode):
 
 
 FIVE, ELEVEN = Tiny(Basis((5,)), 3, 1, 1), LagrangeCode(Basis((11,)), 5, 2, 1)
+HIDDEN = "points", "centers", "halves", "planes", "squares", "sums", "pairs"
 ONE = [np.array(x).reshape(2, 1) for x in ([0, 0], [1, 0], [2, 4], [3, 3])]
 TWO = [np.array(x).reshape(2, 2) for x in ([0, 0, 0, 0], [1, 2, 0, 5], [10, 3, 3, 4])]
 
@@ -678,6 +696,9 @@ def secrets(kind, code):
         return [(np.concatenate([x, y]), None) for x, y in pairwise(ONE)]
     if kind in ("points", "halves", "pairs"):
         return [(x, None) for x in (ONE if code is FIVE else TWO)]
+    if kind == "squares":
+        few = ONE if code is FIVE else TWO
+        return [(x[:1], y[:1]) for x, y in zip(few, few[::-1], strict=True)]
     if code is FIVE:
         planes = [np.array(x).reshape(2, 2) for x in ([0, 0, 0, 0], [1, 2, 3, 4], [4, 4, 1, 0])]
         if kind == "planes":
@@ -690,7 +711,7 @@ def secrets(kind, code):
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [(kind, FIVE) for kind in ("points", "centers", "halves", "two halves", "planes", "sums", "pairs")]
+    [(kind, FIVE) for kind in (*HIDDEN, "two halves")]
     + [("points", ELEVEN), *by_night(*((kind, ELEVEN) for kind in ("halves", "sums", "pairs")))],
 )
 def test_what_is_opened_has_one_law_whatever_the_rows_are(kind, code):

@@ -1,7 +1,8 @@
 """A22: lies where noise protects what is opened, or a comparison sees more than replies are checked for.
 
-The check of replies misses a number added alike to all distances of a row.  That changes no nearest center;
-it does change how far the row is from it, which shells of `NoisySums` and `CenterSeparation` ask for.
+Where squares of rows are not shared, the check of replies misses a number added alike to all distances of a
+row.  That changes no nearest center; it does change how far the row is from it, which shells of `NoisySums`
+ask for, where squares are shared, and `CenterSeparation`, where they are not.
 """
 
 from contextlib import suppress
@@ -12,11 +13,16 @@ import pytest
 
 import secfc
 from field import SeededCoins
+from field.code.reply_check import DistanceCheck
 from field.ring.basis import LANE_PRIMES
 from secfc.coded.messages import MaskedBits, MaskedDistances, MaskedSum
+from secfc.disclosure.checked import products
+from secfc.disclosure.checked.products import PROOFS, HolderCheck
+from secfc.disclosure.compare.candidates import NearestShell
 from secfc.disclosure.noise import sums
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER, STRIDE
+from tests.nightly import short
 from tests.secfc.disclosure.checked.test_checked_replies import lying
 from tests.secfc.disclosure.test_noise import in_shares, questions, run_noisy
 from tests.secfc.disclosure.test_noisy_sums import opened, people, policy, run_sums
@@ -82,16 +88,60 @@ def test_a_false_word_ends_the_run_before_a_noisy_sum_is_told(kind, field, turn)
     assert all(number < seen[turn] for number in told)
 
 
-def test_a_number_added_alike_to_a_row_s_distances_moves_noisy_sums(monkeypatch):
-    """As if the row were farther away; if it is less it is a far row that counts as a near one."""
+ALIKE = 1 << 28  # as if a row were farther away; less makes a far row count as a near one
+
+
+def test_a_number_added_alike_to_a_row_s_distances_ends_the_run():
+    data, _ = people()
+    alone = {"threshold": secfc.Threshold(1, deviating=0)}
+    for seed in range(short(3, nightly=100)):
+        rng = np.random.default_rng(seed)
+        lies, _ = adding("MaskedDistances", int(rng.integers(1, 1 << 30)), (..., int(rng.integers(24))))
+        way, more = (policy(dealer=None), alone) if seed % 3 == 1 else (policy(), {})
+        with pytest.raises(SuspectedParties, match="do not fit the shares of the rows"):
+            run_sums(way, data, faults=lies, **more)
+
+
+def test_without_squares_of_rows_it_passes_and_moves_noisy_sums(monkeypatch):
     silence_noise(monkeypatch)
+    monkeypatch.setattr(
+        NearestShell,
+        "reply_check",
+        lambda self, labels, _: DistanceCheck(len(labels), (1,) * self.rows, None),
+    )
     data, points = people()
-    alike, _ = adding("MaskedDistances", 1 << 28, (..., 3))
+    alike, _ = adding("MaskedDistances", ALIKE, (..., 3))
     assert are_moved(run_sums(policy(), data, faults=alike), points)
-    # Control: of one of several centers alone it is noticed.
-    one, _ = adding("MaskedDistances", 1 << 28, (slice(1, 2), 3))
-    with pytest.raises(SuspectedParties, match="do not fit the shares of the rows"):
-        run_sums(policy(), data, faults=one)
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_false_squares_that_fit_such_distances_are_noticed_as_products(monkeypatch, checked):
+    silence_noise(monkeypatch)
+    dealt = HolderCheck._dealt
+
+    def false(self, number, part, length):
+        place = PROOFS * self.plan.m + 3
+        if self.plan.clients[self.me] == LIAR and part.shape[2] > place:
+            part[:, 0, place] = self.plan.code.basis.add(
+                part[:, 0, place], np.full_like(part[:, 0, place], ALIKE)
+            )
+        return dealt(self, number, part, length)
+
+    monkeypatch.setattr(HolderCheck, "_dealt", false)
+    data, points = people()
+    alike, _ = adding("MaskedDistances", ALIKE, (..., 3))
+    if checked:
+        with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
+            run_sums(policy(), data, faults=alike)
+        return
+    monkeypatch.setattr(products, "square_claim", lambda basis, vectors, *_: nothing(basis, vectors))
+    assert are_moved(run_sums(policy(), data, faults=alike), points)
+
+
+def nothing(basis, vectors):
+    """An inner product as long as that of squares, which holds."""
+    zeros = np.zeros((basis.lanes, vectors[0].size), basis.dtype)
+    return zeros, zeros, zeros[:, 0]
 
 
 def test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums(monkeypatch):
