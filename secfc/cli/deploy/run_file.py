@@ -360,7 +360,8 @@ def _spared_by_more(run: RunFile, t: int) -> str | None:
     """How many clients more would spare somebody, if one or two do."""
     for more, words in enumerate(("a client more", "two clients more"), 1):
         others = {f"another {i}": new_session() for i in range(more)}
-        made = replace(run, identities={**others, **run.identities})
+        helping = dict.fromkeys(others, ()) if run.split == "columns" else {}
+        made = replace(run, identities={**others, **run.identities}, columns={**helping, **run.columns})
         if spared := _spared_with(made, t=t):
             return f"{words} at t={t} would spare {spared}"
     return None
