@@ -176,8 +176,8 @@ def joined_columns(asked: AskedOptions, t: int, public: PublicFacts) -> tuple[Jo
 
     rows, notes = private_rows(asked.with_values(merge=True, counts="opened", on_conflict="fail"), t)
     joined = Joined(
-        scale=way_for(asked, public.features or ()), mode=rows.mode, schema=rows.schema, verify=rows.verify,
-        tags=rows.tags, quota=rows.quota, max_explained=asked["max_explained"],
+        keep=asked["keep"], scale=way_for(asked, public.features or ()), mode=rows.mode, schema=rows.schema,
+        verify=rows.verify, tags=rows.tags, quota=rows.quota, max_explained=asked["max_explained"],
     )  # fmt: skip
     return joined, (COLUMNS, *notes)
 

@@ -104,6 +104,9 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "private: let the server and t+1 clients compute pseudonyms of IDs together, for at most so many IDs "
         "of each client, so that nobody tests guesses of IDs at will. A public number that does not follow "
         "from anybody's; every client computes for all of it, about a second for 2,000.")
+    keep: str = option("intersection", ["intersection", "union"], group=PRIVACY, help=
+        "--split columns: cluster people whom all owners have, or any does. union: what an owner lacks of a "
+        "person counts as its mean; needs --standardize, and --disclosure assignments or final-labels.")
     max_explained: float | None = option(None, Number(0.001, 0.999), group=PRIVACY, help=
         "--split columns: tell nobody labels that explain more than this part of the variance of any column. "
         "0.9 stops columns of noise that read another, three honest runs in ten, and no columns that are "
@@ -241,7 +244,7 @@ def _refuse_idle_rows(asked: AskedOptions) -> None:
         )
         return
     asked.refuse(
-        ("max_explained",),
+        ("max_explained", "keep"),
         "{option} is about columns that lie at several clients: add --split columns, or leave it out.",
     )
     if asked["membership"] == "open":

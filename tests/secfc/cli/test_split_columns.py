@@ -62,6 +62,18 @@ def test_two_owners_and_a_helper_get_labels_of_lloyd_on_the_joined_table(files):
     assert {name for own in labels.values() for name, label in own.items() if label != "-1"} == both
 
 
+def test_people_whom_any_owner_has_have_labels_where_they_are_asked_for(files):
+    more = ["--keep", "union", "--standardize", "--disclosure", "assignments"]
+    done = invoke("run", *files, *SPLIT, "--helper", *more, "--json", "--labels", "out.csv")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["verified"] is True
+    lines = [line.split(",") for line in Path("out.csv").read_text().split()[1:]]
+    assert len(lines) == 80
+    assert {label for *_, label in lines} == {"0", "1", "2"}, "nobody is left out"
+    refused = invoke("run", *files, *SPLIT, "--helper", "--keep", "union", "--disclosure", "assignments")
+    assert "Use --keep intersection or --standardize." in refused.stderr
+
+
 NEW = {
     "a.csv": "bmi,age,patient\n21,1.5,q1\n-40,-2,q2\n3,0,q3\n",
     "b.csv": "patient,income,score\nq3,900,-3\nq1,-200,2\nq9,0,0\n",
