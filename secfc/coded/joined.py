@@ -309,7 +309,8 @@ class Joined:
         Parameters of the union, as in `Private`.
     max_explained
         Labels that explain more than this part of the variance of any column, in thousandths between 0 and 1,
-        are told to nobody: `LabelsWithheld` ends the run.  None tells them in any case.
+        are told to nobody: `LabelsWithheld` ends the run; none of new people are.  None tells them in any
+        case.
 
     Notes
     -----

@@ -38,7 +38,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import names_listed
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, DistanceOracle
-from secfc.errors import InputError
+from secfc.errors import IncompatibleOptions, InputError
 from secfc.kmeans.starts import RandomLabels
 from secfc.roles.description import RunTerms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, PartyId, Role, expect_messages, expect_one
@@ -188,8 +188,17 @@ def join_new_people(
     """How new people are labeled whose columns lie at several clients, see `prediction_plan`.
 
     observed: the numbers that each client's columns had in the fit.
+
+    Raises IncompatibleOptions where labels that explain too much were told to nobody.
     """
     fitted = fitted_terms(plan)
+    if plan.layout.explained is not None:
+        raise IncompatibleOptions(
+            {"max_explained": fitted.way.membership.max_explained},
+            "labels of new people are told however much they explain: an owner that brings one value for all "
+            "reads the columns of others. Fit without it to predict",
+            [("max_explained", None)],
+        )
     terms = retained_terms(fitted, fitted.public.features, sizes, session)
     terms = replace(terms, public=replace(terms.public, observed=observed))
     rows = terms.way.membership.draft(plan.clients, counts, plan.code.t, session, terms)
@@ -221,8 +230,6 @@ def relabeling_plan(plan: CodedPlan, terms: RunTerms | None, layout: RowLayout) 
     """The plan of the fit for new rows, of this layout."""
     # The range depends on the retained clusters (`largest` stays), not on how many points are new,
     # and there may be fewer new points than centers.
-    if isinstance(layout, ColumnLayout):
-        layout = replace(layout, explained=None)  # labels of new people are told in any case
     return replace(plan, terms=terms, layout=layout, k=1, n_init=1, init=RandomLabels(), revealing=())
 
 

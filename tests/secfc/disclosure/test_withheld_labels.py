@@ -194,6 +194,18 @@ def test_columns_of_yes_and_no_under_some_noise_are_told_labels_that_read_most_p
     assert hits(federation, secret, withholding(0.9, 3), 0) > 0.85
 
 
+def test_new_people_get_no_labels_as_one_value_for_all_would_read_a_column_past_the_bound():
+    federation, secret = reader("flag", 0)
+    mine, theirs = (party.points for party in federation.parties[:2])
+    again = owners(np.full(len(mine), np.median(mine)), theirs)
+    bounded, free = (secfc.fit(withholding(a, 3), federation, seed=0) for a in (0.9, 1))
+    with pytest.raises(secfc.InputError, match=r"max_explained=0\.9.*told however much they explain"):
+        bounded.predict(again)
+    # The control: by the same centers, which labels within the bound are of, labels tell it of all.
+    labels = free.predict(again)[0]
+    assert all(len(set(secret[labels == h])) == 1 for h in set(labels))
+
+
 # --- what is told -------------------------------------------------------------------------------------
 
 
