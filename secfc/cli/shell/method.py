@@ -196,7 +196,7 @@ class StartWord(WordChoice):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The word, as it is."""
-        if re.fullmatch(r"sampled(:[1-9]\d{0,8}){1,2}|.+\.npz", str(value)):
+        if re.fullmatch(r"sampled:[1-9]\d{0,8}(:(0|[1-9]\d{0,8}))?|.+\.npz", str(value)):
             return value
         return super().convert(value, param, ctx)
 

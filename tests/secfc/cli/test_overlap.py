@@ -1,6 +1,7 @@
 """`secfc overlap`: files with different columns, from the shell."""
 
 import json
+import re
 from functools import partial
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from secfc.cli import main
+from secfc.cli.clustering.run import run as program_run
 from tests.secfc.overlap.cases import CHAIN, COMMON, NAMES, clusters
 from tests.small import invoke, run
 
@@ -259,6 +261,8 @@ def test_centers_start_by_samples_or_from_the_model_of_an_earlier_run(tmp_path, 
 
     first = centers("--model", "m.npz")
     again, sampled = centers("--init", "m.npz"), centers("--init", "sampled:40:2")
+    (shown,) = (re.findall(r"sampled:\d+:\d+", one.help) for one in program_run.params if one.name == "init")
+    centers("--init", *shown)
     assert again["labels_digest"] == first["labels_digest"]
     # Three questions, and a whole start of the sample and steps of all rows.
     assert again["transcript"]["messages"] < first["transcript"]["messages"]
