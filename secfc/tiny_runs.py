@@ -257,7 +257,7 @@ def _compile_lloyd() -> None:
 
 
 def _compile_labeling() -> None:
-    """Label rows as those who have many of them do, of either width that is common."""
+    """Label rows as those who have many of them do, of each width that is common."""
     import numpy as np
 
     from field.kernels.labeling import CenterFilter, label_tiles, sum_tiles, tile_rows
@@ -266,9 +266,9 @@ def _compile_labeling() -> None:
     apart = CenterFilter.of(
         centers, np.ones((2, 1), np.int64), np.arange(2), lambda rows: np.zeros(len(rows))
     )
-    for largest in (9, 2**15):
+    for largest in (9, 2**15, 2**31 - 1):  # of the last differences leave int32
         tiles, labels = tile_rows(centers, largest), np.full(2, -1, np.int32)
-        label_tiles(tiles, apart, labels, sums, sizes)
+        label_tiles(tiles, apart, labels, sums, sizes, largest=largest)
         sum_tiles(tiles, labels, sums, sizes)
 
 
