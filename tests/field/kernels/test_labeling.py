@@ -124,6 +124,14 @@ def test_differences_of_int32_that_could_wrap_take_float64():
     assert (found[1] != expected).any()
 
 
+@pytest.mark.parametrize("largest", [2**30 - 1, 2**30])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_differences_just_within_and_just_beyond_int32(largest, sign):
+    # From the middle, -2^30, to a row: 2^31 - 1, which an int32 holds, and 2^31, which wraps.
+    centers, rows = sign * np.array([[-(2**30) - 5], [-(2**30) + 5]]), np.full((300, 1), sign * largest)
+    check_step(rows, centers, np.ones((2, 1), int), np.arange(2), np.full(300, -1, np.int32))
+
+
 def near_ties(d, k, seed, rows=600):
     """Rows that are almost as far from each of k centers as from another, with errors of float32 between."""
     rng = np.random.default_rng(seed)
