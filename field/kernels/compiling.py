@@ -192,12 +192,14 @@ class _Job:
 
     def work(self) -> None:
         before, _here.job = _here.job, self
-        for i in self.left:
-            try:
-                self.results[i] = self.tasks[i]()
-            except BaseException as error:
-                self.errors[i] = error
-        _here.job = before
+        try:
+            for i in self.left:
+                try:
+                    self.results[i] = self.tasks[i]()
+                except BaseException as error:
+                    self.errors[i] = error
+        finally:  # of an interruption between two tasks
+            _here.job = before
 
     def is_part(self, whole: _Job) -> bool:
         """Whether a task of the other one waits for this one."""
