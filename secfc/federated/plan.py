@@ -85,13 +85,13 @@ class SharedTotals(Message, tag=235):
 
 
 class RunKey(Message, tag=236):
-    """First member of the committee to client, once: 32 bytes that pads and directions follow from.
+    """First member of the committee to client, once: 32 bytes that pads, directions and samples follow from.
 
     Under "`FederatedLloyd`, and where clients observe different features": first member of the committee,
-    client.  Seen: 32 bytes from which pads and, where no seed is public, directions follow: a server that
-    has them, as from a client that joins it, reads all totals.  By deviating: the member: another key to
-    some clients, whose totals are then impossible (suspicion of all), or numbers of its choice for
-    directions.
+    client.  Seen: 32 bytes from which pads and, where no seed is public, directions and samples follow: a
+    server that has them, as from a client that joins it, reads all totals.  By deviating: the member: another
+    key to some clients, whose totals are then impossible (suspicion of all), or numbers of its choice for
+    directions and samples.
     """
 
     key: bytes
@@ -106,8 +106,8 @@ class FederatedPlan(DescribedPlan):
 
     m: rows of all clients.  rows: no client has more.  floor: rows beside those of any t clients that sums
     of clusters of any two openings differ by at least, if by any.  blind: whether the server opens totals
-    under pads.  seed: of directions and local clusterings, None for what follows from the run's key, and each
-    client's own coins.
+    under pads.  seed: of directions, samples and local clusterings, None for what follows from the run's key,
+    and each client's own coins.
     """
 
     columns: Columns
@@ -636,12 +636,15 @@ def check_sample(way: Any, public: PublicFacts) -> None:
             f"k={way.k} of a sample of {way.start.rows} rows: a sample has a row a cluster at least, and "
             "chooses no k, as its costs are not those of all rows. Give k, or leave start out"
         )
-    t = count_colluders(public.clients, way.committee, way.t)
-    others = sum(sorted(public.counts)[: len(public.counts) - t]) // way.start.count_samples(public.m)
-    if way.floor > 1 and others < (needed := max(2 * way.floor, LEAST_OTHERS)):
+    t, n = count_colluders(public.clients, way.committee, way.t), len(public.clients)
+    # Clients that miss the first sum are in none.
+    lost, samples = n // 4 if way.losses is None else way.losses, way.start.count_samples(public.m)
+    others = sum(sorted(public.counts)[: max(0, n - t - lost)]) // samples
+    if way.floor > 1 and samples > 1 and others < (needed := max(2 * way.floor, LEAST_OTHERS)):
         raise InputError(
-            f"floor={way.floor}: beside the rows of any t={t} of the clients a sample of {way.start.rows} "
-            f"rows has some {others}, and {needed} are needed for the floor to hold of it. Take more rows"
+            f"floor={way.floor}: beside the rows of any t={t} of the clients and of lost ones a sample of "
+            f"{way.start.rows} rows has some {others}, and {needed} are needed for the floor to hold of it. "
+            "Take more rows, or as many as there are"
         )
 
 

@@ -1,4 +1,4 @@
-"""A start on samples of rows, and which rows these are: by public coins, so that nobody chooses."""
+"""A start on samples of rows, and which rows these are: by coins that all clients know."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ class Sampled:
 
     Notes
     -----
-    Each row is in one of m // rows samples, by public coins of the run and its place at its client, so nobody
-    chooses.  From centers of samples Lloyd's steps take all rows, as from given centers, until no label
-    changes: with max_iter=1 once.  Labels depend on who holds which row by what is drawn.  It is no default
-    for that, and as steps of samples are questions like others: where clusters overlap there are twice as
-    many, though each goes through few rows.
+    Each row is in one of m // rows samples, by the seed of the run, or else by the key that the first member
+    of the committee deals, and by its place at its client.  So whoever gives the seed, or that member, could
+    draw until a sample pleases it, as one below a floor.  Sums of a sample are of fewer rows, and tell
+    clients more of each.  From centers of samples Lloyd's steps take all rows, as from given centers, until
+    no label changes: with max_iter=1 once.  Labels depend on who holds which row by what is drawn.  It is no
+    default for that, and as steps of samples are questions like others: where clusters overlap there are
+    twice as many, though each goes through few rows.
 
     References
     ----------
@@ -65,14 +67,17 @@ class Sampled:
     def draw_places(self, seed: bytes, client: PartyId, rows: int, m: int) -> list[Array]:
         """The places of a client's rows in each sample that a run takes, ascending (b,) int64.
 
-        seed: public.  rows: of the client.  m: of all.
+        seed: known to all clients.  rows: of the client.  m: of all.
         """
         digest = hashlib.blake2b(client.encode(), key=seed, digest_size=32, person=b"secfc sample").digest()
         rng = np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
         samples, taken = self.count_samples(m), 1 + self.count_batches(m)
-        found: list[list[Array]] = [[] for _ in range(taken)]
+        places, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for first in range(0, rows, BLOCK):
             drawn = rng.integers(0, samples, min(BLOCK, rows - first))
-            for sample, places in enumerate(found):
-                places.append(first + np.flatnonzero(drawn == sample))
-        return [np.concatenate(places) for places in found]
+            places.append(first + np.flatnonzero(drawn < taken))
+            numbers.append(drawn[drawn < taken])
+        inside = np.concatenate(numbers)
+        order = np.argsort(inside, kind="stable")
+        cuts = np.searchsorted(inside[order], np.arange(1, taken))
+        return np.split(np.concatenate(places)[order], cuts)

@@ -373,7 +373,9 @@ def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int) -> Any:
     if algorithm.capabilities.level:  # sums of as many bits, of values that are floats
         finer = min(real / m, 2**51 / plan.quantizer.max_int)
         if isinstance(start := get_parameter(algorithm, "start", None), Sampled):
-            start = replace(start, rows=max(LEAST_ROWS, plan.k, start.rows * m // real))
+            # A floor does not hold of samples of so few rows: then all are one.
+            rows = m if plan.floor > 1 else start.rows * m // real
+            start = replace(start, rows=max(LEAST_ROWS, plan.k, rows))
             algorithm = with_parameters(algorithm, start=start)
         return with_parameters(algorithm, scale=plan.quantizer.scale * finer)
     if algorithm.capabilities.pairs is not None:  # of whose range the number of rows is no part

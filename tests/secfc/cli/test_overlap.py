@@ -261,8 +261,8 @@ def test_centers_start_by_samples_or_from_the_model_of_an_earlier_run(tmp_path, 
 
     first = centers("--model", "m.npz")
     again, sampled = centers("--init", "m.npz"), centers("--init", "sampled:40:2")
-    (shown,) = (re.findall(r"sampled:\d+:\d+", one.help) for one in program_run.params if one.name == "init")
-    centers("--init", *shown)
+    (told,) = (one.help for one in program_run.params if one.name == "init")
+    centers("--init", *re.findall(r"sampled:\d+:\d+", told))
     assert again["labels_digest"] == first["labels_digest"]
     # Three questions, and a whole start of the sample and steps of all rows.
     assert again["transcript"]["messages"] < first["transcript"]["messages"]

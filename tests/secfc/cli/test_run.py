@@ -852,7 +852,7 @@ few = secfc.Federation.from_arrays([np.load(f"few-{name}.npy") for name in range
 told = lambda e: (replace(e, body=decode(encode(e.body))),)  # as it comes from a network
 secfc.fit(secfc.SecFC(2), few, bound=8.0, faults=told)
 many = secfc.Federation.from_arrays([np.random.default_rng(i).normal(size=(50_000, 3)) for i in range(3)])
-for scale in (2.0**9, 2.0**26, 2.0**28):  # rows of two bytes, of four, and those whose differences leave int32
+for scale in (2.0**9, 2.0**26, 2.0**28):  # two bytes, four, and differences beyond int32
     secfc.fit(secfc.FederatedLloyd(2, scale=scale), many, bound=7.9)
 for options in OPTIONS:
     result = CliRunner().invoke(cli.main, ["run", *FILES, "--json", *options.split()])

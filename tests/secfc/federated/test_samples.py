@@ -1,4 +1,6 @@
-"""A start on samples of rows, and mini-batches: exact to plaintext on the same rows, which nobody chooses."""
+"""A start on samples of rows, and mini-batches: exact to plaintext on the same rows."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 import secfc
 from secfc import Sampled
+from secfc.algorithm import PublicFacts
 from secfc.data import row_tiles
 from secfc.errors import InputError
 from secfc.federated import model
@@ -63,7 +66,7 @@ def test_labels_are_those_of_plaintext_on_the_same_samples(n, m, d, k, batches, 
     np.testing.assert_allclose(result.centers, plain.centers)
 
 
-def test_samples_are_drawn_by_public_coins_and_no_row_is_in_two():
+def test_samples_are_drawn_by_coins_that_clients_share_and_no_row_is_in_two():
     start, seed = Sampled(1000, 7), bytes(range(32))
     drawn = [start.draw_places(seed, name, 40_000, 120_000) for name in "abc"]
     assert {len(own) for own in drawn} == {8}
@@ -155,3 +158,18 @@ def test_samples_that_cannot_be_are_refused(way, message):
     data = secfc.Federation.from_arrays(np.array_split(blobs(400, 2, 3, 0)[0], 4))
     with pytest.raises(InputError, match=message):
         secfc.fit(way(), data)
+
+
+def test_a_floor_takes_samples_that_hold_it_without_those_that_are_lost_and_one_of_all_rows():
+    public = PublicFacts(tuple("abcd"), (1000,) * 4, 2, 8.0)
+    way = FederatedLloyd(2, Sampled(300), floor=5, coarse="allow")
+    with pytest.raises(InputError, match="some 153, and 200 are needed"):
+        way.plan(public)
+    for more in ({"losses": 0}, {"start": Sampled(400)}, {"start": Sampled(4000), "floor": 300}):
+        assert dataclasses.replace(way, **more).plan(public).floor > 1
+
+
+@pytest.mark.parametrize("floor", [1, 10])
+def test_plans_foretell_starts_on_samples(floor):
+    way = FederatedLloyd(3, Sampled(2000, 3), floor=floor)
+    assert secfc.plan(way, n=3, m=100_000_000, d=2, bound=64.0).plan.start == Sampled(2000, 3)
