@@ -30,7 +30,7 @@ from secfc.cli.shell.settings import (
     load_schema,
 )
 from secfc.cli.shell.verbosity import is_quiet
-from secfc.cli.shell.written import Outputs, print_page
+from secfc.cli.shell.written import Outputs, free_names, print_page
 
 if TYPE_CHECKING:
     from field.arrays import Array
@@ -226,6 +226,9 @@ def write_results(
     found, given_out = cut_clusters(asked, result, found)
     sketch = partial(_sketch, result, federation, found)
     outputs.write(federation, given_out, kept, found, sketch, result.released_labels)
+    if not settings.force:
+        model, plot, officer = free_names((settings.model, settings.plot, settings.officer))
+        settings = replace(settings, model=model, plot=plot, officer=officer)
     if settings.officer is not None:
         write_approval_page(asked, result, found, settings.officer)
     if settings.model is not None:

@@ -74,8 +74,19 @@ def next_names(names: Sequence[Path]) -> tuple[Path, ...]:
     return tried
 
 
-def _free(path: Path | None) -> Path | None:
-    return None if path is None else next_names((path,))[0]
+def free_names(names: Sequence[Path | None]) -> list[Path | None]:
+    """Each name, or its next that is neither taken nor another of these; None stays."""
+    found = list[Path | None]()
+    for place, name in enumerate(names):
+        others = {other for other in (*found, *names[place + 1 :]) if other is not None}
+        while name is not None and (name.exists() or name in others):
+            name = next(
+                tried
+                for number in itertools.count(2)
+                if not (tried := name.with_stem(f"{name.stem}-{number}")).exists() and tried not in others
+            )
+        found.append(name)
+    return found
 
 
 def check_kinds(settings: Settings, reports: Sequence[Path]) -> None:
@@ -143,14 +154,14 @@ class Outputs:
         if self.force:
             return self
         filled = self.sites is not None and self.sites.exists() and any(self.sites.iterdir())
+        labels, published, released, sites, *reports = free_names([
+            None if self.to_stdout else self.labels, self.published, self.released,
+            self.sites if filled else None, *self.reports,
+        ])  # fmt: skip
         return replace(
-            self,
-            labels=self.labels if self.to_stdout else _free(self.labels),
-            reports=tuple(next_names((path,))[0] for path in self.reports),
-            published=_free(self.published),
-            released=_free(self.released),
-            sites=_free(self.sites) if filled else self.sites,
-        )
+            self, labels=labels or self.labels, reports=tuple(filter(None, reports)), published=published,
+            released=released, sites=sites or self.sites,
+        )  # fmt: skip
 
     @property
     def wanted(self) -> bool:

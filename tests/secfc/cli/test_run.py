@@ -559,19 +559,23 @@ def test_names_that_another_run_takes_meanwhile_cost_no_results(monkeypatch) -> 
     whole = program_module.execute
 
     def execute(*args: Any) -> Any:
-        for name in ("secfc-labels.csv", "told.json", "sites/c0.csv"):
+        for name in ("secfc-labels.csv", "told.json", "sites/c0.csv", "m.npz", "page.html"):
             Path(name).parent.mkdir(exist_ok=True)
             Path(name).write_text("another's")
         return whole(*args)
 
     monkeypatch.setattr(program_module, "execute", execute)
     said = run(
-        *NPY, "-k", "2", "--report", "told.json", "--labels", "secfc-labels.csv", "--site-labels", "sites"
-    )
+        *NPY, "-k", "2", "--report", "told.json", "--report", "told-2.json", "--model", "m.npz",
+        "--officer", "page.html", "--labels", "secfc-labels.csv", "--site-labels", "sites",
+    )  # fmt: skip
     assert said.exit_code == 0, said.stderr
-    assert {"secfc-labels-2.csv", "told-2.json", "sites-2/"} <= set(re.split(r"[\s,]+", said.stdout))
+    names = {"secfc-labels-2.csv", "told-2.json", "told-3.json", "sites-2/", "m-2.npz", "page-2.html"}
+    assert names <= set(re.split(r"[\s,]+", said.stdout))
+    assert all(Path(name).exists() for name in names)
     assert len([*Path("sites-2").iterdir()]) > 1
-    assert {Path(name).read_text() for name in ("secfc-labels.csv", "told.json")} == {"another's"}
+    taken = ("secfc-labels.csv", "told.json", "m.npz", "page.html")
+    assert {Path(name).read_text() for name in taken} == {"another's"}
     assert len(Path("secfc-labels-2.csv").read_text().splitlines()) > 1
     assert strict_json(Path("told-2.json").read_text())["parameters"]["k"] == 2
 
