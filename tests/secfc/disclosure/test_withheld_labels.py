@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import secfc
+from field.compare.shared_step import ExplainedExcess
 from field.ring.quantize import excess_modulus, excess_weights, inverse_unit
 from secfc.coded.joined import Joined
+from secfc.coded.queries import Operation
 from secfc.disclosure.owner_labels.server import OwnerLabelsServer
 from secfc.errors import LabelsWithheld, SuspectedParties
 from secfc.roles.exchange import SERVER
@@ -310,6 +312,22 @@ def test_a_false_reply_ends_the_run_before_anything_is_told(kind, field, sender)
     assert lied
 
 
+def test_who_deals_a_false_number_of_a_column_as_a_polynomial_ends_the_run(monkeypatch):
+    """Shares of it fit together, so only the check of products tells."""
+    true, computed = ExplainedExcess.products.fget, []
+
+    def false_of_one(self):
+        computed.append(self)
+        found = true(self)
+        return (found + (len(computed) == 1)).astype(found.dtype)
+
+    monkeypatch.setattr(ExplainedExcess, "products", property(false_of_one))
+    federation = owners(*np.random.default_rng(0).normal(size=(3, 40)), clients=5)
+    with pytest.raises(SuspectedParties, match="sums or squares of columns"):
+        secfc.fit(withholding(0.99), federation, seed=0)
+    assert computed
+
+
 def test_a_server_that_does_not_ask_or_asks_again_ends_the_run(monkeypatch):
     def skip(self, run):
         yield from ()
@@ -329,6 +347,17 @@ def test_a_server_that_does_not_ask_or_asks_again_ends_the_run(monkeypatch):
     monkeypatch.setattr(OwnerLabelsServer, "judge_columns", twice)
     with pytest.raises(SuspectedParties, match=r"asked ExplainedQuery.* where the plan has DeliverLabels"):
         secfc.fit(withholding(0.999), federation)
+
+
+def test_a_server_that_goes_on_where_labels_explain_more_is_told_so_by_clients(monkeypatch):
+    def deaf(self, run):
+        yield from self.put(run, run.ask(Operation.EXPLAINED), self.advanced)
+
+    monkeypatch.setattr(OwnerLabelsServer, "judge_columns", deaf)
+    federation, _ = reader("noise", 1, 60)
+    seen, error = kinds_after(federation, withholding(0.9), seed=1)
+    assert error is not None
+    assert "OwnShare" not in {kind for kind, *_ in seen}
 
 
 @pytest.mark.parametrize("lost", ["helper-3", "helper-4"])
