@@ -165,8 +165,10 @@ def test_a_floor_takes_samples_that_hold_it_without_those_that_are_lost_and_one_
     way = FederatedLloyd(2, Sampled(300), floor=5, coarse="allow")
     with pytest.raises(InputError, match="some 153, and 200 are needed"):
         way.plan(public)
-    for more in ({"losses": 0}, {"start": Sampled(400)}, {"start": Sampled(4000), "floor": 300}):
+    for more in ({"losses": 0}, {"start": Sampled(400)}):
         assert dataclasses.replace(way, **more).plan(public).floor > 1
+    few = dataclasses.replace(public, counts=(60,) * 4)
+    assert dataclasses.replace(way, start=Sampled(240)).plan(few).floor > 1
 
 
 @pytest.mark.parametrize("floor", [1, 10])
