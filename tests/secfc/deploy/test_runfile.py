@@ -419,13 +419,27 @@ STRANGER = {**IDENTITIES, "c": bytes([9]) * 32}
     ("coordinators", {"coordinators": (bytes(32),)}), ("fewest_clients", {"fewest_clients": 1}),
     ("partners", {"partners": STRANGER}), ("partners", {"partners": {}}), ("largest_k", {"largest_k": 3}),
     ("features", {"features": ("age",)}), ("runs_per_month", {"runs_per_month": 2}),
+    ("max_explained", {"max_explained": 0.8}),
 ])  # fmt: skip
 def test_a_run_below_a_floor_is_refused(floor, demand):
-    stakes = replace(MILD, dendrogram=True)
-    Floors(open_dendrogram=True).check(stakes, spent=0.6, recent=2)
+    stakes = replace(MILD, dendrogram=True, explained=0.9)
+    Floors(open_dendrogram=True, max_explained=0.9).check(stakes, spent=0.6, recent=2)
     with pytest.raises(BelowFloor, match=f"`{floor}`") as caught:
         Floors(**{"open_dendrogram": True, **demand}).check(stakes, spent=0.6, recent=2)
     assert caught.value.floor == floor
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, 1.0), ({"max_explained": 0.9}, 0.9)])
+def test_joined_columns_are_held_to_what_labels_may_explain_of_one(options, most):
+    columns, asked = (
+        {"a": ("age",), "b": ("weight",), "c": ()},
+        {"t": 1, "disclosure": "own-labels", **options},
+    )
+    run = runfile(split="columns", columns=columns, options=asked, preparing={"standardize": True})
+    made = build_run(run)
+    assert made.stakes.explained == most
+    assert made.algorithm.membership.max_explained == options.get("max_explained")
+    assert build_run(runfile(options={"disclosure": "own-labels"})).stakes.explained == 0
 
 
 def test_partners_are_names_with_their_keys_and_another_servers_key_may_be_among_the_coordinators():
