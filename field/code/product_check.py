@@ -74,12 +74,14 @@ class ProductCheck:
     @property
     def first(self) -> tuple[int, ...]:
         """Points of h that are dealt anew: the last block's follows."""
-        return tuple(z for z in range(1, 2 * self.q) if z != self.q)
+        q = self.q
+        return (*range(1, q), *range(q + 1, 2 * q))
 
     @property
     def last(self) -> tuple[int, ...]:
         """Points of H that are dealt anew."""
-        return tuple(y for y in range(2 * self.q + 1) if y != self.q)
+        q = self.q
+        return (*range(q), *range(q + 1, 2 * q + 1))
 
     def cut(self, vector: Array) -> Array:
         """Blocks (lanes, q, q) of a vector (lanes, m), filled up with zeros."""
@@ -89,9 +91,19 @@ class ProductCheck:
 
     def block_products(self, b: Array, x: Array) -> Array:
         """Products (lanes, 2q - 2), of twice the degree, at the points `first` of two vectors (lanes, m)."""
-        at = transfer_matrix(self.basis, self.blocks, self.first)
-        left, right = (self.basis.matmul(at, self.cut(v)) for v in (b, x))
-        return sum_last(self.basis, self.basis.multiply(left, right))
+        return sum_last(self.basis, self._multiply(self.cut(b), self.cut(x), self.first))
+
+    def _multiply(self, left: Array, right: Array, dealt: tuple[int, ...]) -> Array:
+        """Products (lanes, dealt, N) of polynomials of values (lanes, points, N) at ..., q.
+
+        dealt: the same points but q, and further ones.  Where values are given none is computed.
+        """
+        basis, n = self.basis, left.shape[1]
+        points, further = (*dealt[: n - 1], self.q), dealt[n - 1 :]
+        sides = np.concatenate([left, right], axis=2)
+        beyond = basis.matmul(transfer_matrix(basis, points, further), sides)
+        parts = (np.split(part, 2, axis=2) for part in (sides[:, :-1], beyond))
+        return np.concatenate([basis.multiply(*pair) for pair in parts], axis=1)
 
     def complete(self, dealt: Array, total: Array) -> Array:
         """The values (lanes, N + 1) at consecutive points, of those dealt (lanes, N) without that of point q.
@@ -115,13 +127,13 @@ class ProductCheck:
         return self.basis.matmul(transfer_matrix(self.basis, points, (at,)), values[:, :, None])[:, 0, 0]
 
     def last_products(self, u: Array, v: Array) -> Array:
-        """Products (lanes, 2q), of twice the degree, at the points `last` of two vectors (lanes, 1 + q).
+        """Products (lanes, ..., 2q), of twice the degree, at the points `last` of vectors (lanes, ..., 1+q).
 
         Of each the first number is uniform, and nobody's.
         """
-        at = transfer_matrix(self.basis, (0, *self.blocks), self.last)
-        left, right = (self.basis.matmul(at, w[:, :, None])[:, :, 0] for w in (u, v))
-        return self.basis.multiply(left, right)
+        left, right = (w.reshape(len(w), -1, 1 + self.q).swapaxes(1, 2) for w in (u, v))
+        found = self._multiply(left, right, self.last).swapaxes(1, 2)
+        return np.ascontiguousarray(found).reshape(*u.shape[:-1], 2 * self.q)
 
     def fits(self, words: tuple[Array, Array, Array]) -> bool:
         """Whether three opened words U, V, H, (lanes,) each, are as they should."""

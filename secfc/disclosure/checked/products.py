@@ -256,8 +256,8 @@ class ProductVerifier:
             )
             for r, (left, right, _) in enumerate(claimed)
         ]
-        last = [check.last_products(*pair) for pair in sides]
-        dealt = yield from self.reduce_products(talk, np.concatenate(last, axis=1))
+        last = check.last_products(*(np.stack(side, axis=1) for side in zip(*sides, strict=True)))
+        dealt = yield from self.reduce_products(talk, last.reshape(len(last), -1))
         y = [asked.point(each) for each in (yield from self._opened(talk))]
         ends = [
             check.complete(some, total)
@@ -578,11 +578,12 @@ def division_claim(basis: Basis, counts: Array, summed: Array, merged: Array) ->
 
     An inner product of length m.
     """
+    columns = [np.ascontiguousarray(rows.swapaxes(1, 2)) for rows in (merged, summed)]
 
     def claim(coins: Coins) -> InnerProduct:
-        by_feature = basis.sample((summed.shape[2], 1), coins)
+        by_feature = basis.sample((1, summed.shape[2]), coins)
         each = basis.sample(counts.shape[1:], coins)
-        right, whole = (basis.matmul(rows, by_feature)[:, :, 0] for rows in (merged, summed))
+        right, whole = (basis.matmul(by_feature, some)[:, 0] for some in columns)
         return basis.multiply(each, counts), right, sum_last(basis, basis.multiply(each, whole))
 
     return claim

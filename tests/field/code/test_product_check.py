@@ -60,6 +60,25 @@ def test_an_inner_product_passes_and_another_number_does_not(m):
         assert not check.fits(words_of(check, b, x, basis.add(s, np.ones_like(s)), 2**29 - z, y))
 
 
+@pytest.mark.parametrize("m", [1, 5, 50])
+@pytest.mark.parametrize("primes", [LANE_PRIMES[:2], ((1 << 61) - 1,)])
+def test_products_are_those_of_polynomials_and_computed_where_no_value_is_given(m, primes, monkeypatch):
+    basis, asked = Basis(primes), []
+    check, coins = ProductCheck(basis, m), SeededCoins(m, "x")
+    b, x = basis.sample((m,), coins), basis.sample((m,), coins)
+    u, v = (basis.sample((3, 1 + check.q), coins) for _ in range(2))
+    matmul = Basis.matmul
+    monkeypatch.setattr(Basis, "matmul", lambda *of: asked.append(of[1].shape[1]) or matmul(*of))
+    first, last = check.block_products(b, x), check.last_products(u, v)
+    assert asked == [check.q - 1, check.q]  # once for both sides, and for all repetitions
+    for n, z in enumerate(check.first):
+        assert (first[:, n] == inner(basis, check.fold(b, z), check.fold(x, z))).all()
+    for n, y in enumerate(check.last):
+        for r in range(3):
+            ends = [check.evaluate(np.ascontiguousarray(w[:, r]), y, 0) for w in (u, v)]
+            assert (last[:, r, n] == basis.multiply(*ends)).all()
+
+
 def test_by_shares_it_is_the_same():
     """Products of shares decode at twice the degree and are dealt anew; everything else is linear."""
     code = LagrangeCode(Basis(LANE_PRIMES[:1]), 5, 1, 2)
