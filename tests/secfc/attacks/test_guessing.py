@@ -123,10 +123,11 @@ def test_a_guessed_persons_cluster_is_read_off_all_labels_and_not_where_holders_
             told["all"] = {int(result.history[-1][ann])} == at_home
             continue
         parts = [message.values[0].astype(np.int64) for message in told["heard"].values()]
-        numbers = sum(parts) % result.plan.code.basis.primes[0]
+        # And then those times a key of client-0.
+        numbers, keyed = np.split(sum(parts) % result.plan.code.basis.primes[0], 2)
         assert (numbers[mine] - 1 == result.labels[0]).all()
         told["own"] = numbers[ann] != 0
-        assert np.count_nonzero(numbers) == 6  # of the rows of others nothing
+        assert np.count_nonzero(numbers) == np.count_nonzero(keyed) == 6  # of the rows of others nothing
     assert (told["all"], told["own"]) == (True, False)
 
 

@@ -624,6 +624,7 @@ def asked():
         two("SplitQuery", 0, 0, [1, 1], [0, 1], np.array([[1], [-1]], np.int8)),
         two("SplitGainQuery", 0, 1, [1, 1], [0, 1], np.array([[1, 2]], np.int8)),
         two("ClusterCostQuery", 1, 2, [2, 0], [1, -1]),
+        two("ExplainedQuery", 1, 2, [2, 0], [0, -1]),
         two("DeliverLabels", 1, 2, [2, 0], [0, -1]),
         two("RevealLabels", 0, 2, [0, 0], [0, 1]),
         query("PredictLabels", 12, 2, k2, who, who, 1),
