@@ -145,6 +145,10 @@ TARGETS = {
     "secfc/disclosure/owner_labels/run_state.py": OWN,
     "secfc/disclosure/owner_labels/server.py": OWN,
     "secfc/federated/columns.py": ["tests/secfc/federated/test_course.py"],
+    "secfc/federated/starts.py": [
+        "tests/secfc/federated/test_samples.py",
+        "tests/secfc/federated/test_course.py",
+    ],
     "secfc/secure_sum/plan.py": ["tests/secfc/secure_sum/test_aggregate.py"],
 }
 # What else is mutated: all of these, by the tests that import it.
