@@ -205,14 +205,18 @@ class Results:
     def write(
         self, site: LoadedSite, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime
     ) -> None:
-        """All of them or none.  Raises OSError."""
+        """All of them or none.  Raises Refused where others came meanwhile, OSError."""
         found = party_report(site, asked, outcome, log, started)
         texts = {self.folder / REPORT: lambda file: print(json_text(found), file=file)}
         if party is not None and outcome.labels is not None:
             lines = own_lines(party, outcome.labels, kept, site.run.schema)
             texts[self.folder / LABELS] = csv_of(lines)
         texts |= self.publishable_texts(site, asked, outcome)
-        write_all(texts, overwrite=self.force, private=(self.folder / LABELS,))
+        try:
+            write_all(texts, overwrite=self.force, private=(self.folder / LABELS,))
+        except FileExistsError as error:  # of a run at the same time
+            said = existing_results(self.folder) or f"{error.filename}: {error.strerror}. Move it away."
+            raise RefusedInput(f"{said} The same command then writes this run's results.") from error
         (self.folder / FAILURE).unlink(missing_ok=True)
         if (kept := kept_of(site, asked, outcome, party)) is not None:
             kept.write(self.folder / MODEL)

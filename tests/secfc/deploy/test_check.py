@@ -183,6 +183,16 @@ def test_results_that_are_there_or_cannot_be_written_are_said_before_a_run(site,
         Results.at(folder, force=True)
 
 
+def test_results_that_another_run_wrote_meanwhile_are_left_and_the_remedy_is_said(site, monkeypatch):
+    here = site()
+    results = Results.at(here.file.results, force=False)
+    (results.folder / "report.json").write_text("another run's")
+    monkeypatch.setattr("secfc.cli.deploy.results.party_report", lambda *given: {})
+    with pytest.raises(RefusedInput, match=r"name another directory .* The same command then writes this"):
+        results.write(here, None, None, None, None, None, None)
+    assert (results.folder / "report.json").read_text() == "another run's"
+
+
 def test_two_parties_of_a_run_in_one_folder_are_told_so_and_leave_the_first_ones_files_alone(site):
     found = site()
     server = replace(found.audit, party="server")
