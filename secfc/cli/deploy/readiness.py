@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cryptography.x509 import load_pem_x509_certificates
-from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from field.ring.errors import install_command
@@ -26,7 +25,7 @@ from secfc import tiny_runs
 from secfc.cli.deploy.run_file import Built
 from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.shell.errors import bad_input
-from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub
+from secfc.deploy.rendezvous import NEXT, NotAdmitted, meet_at_hub, open_socket
 from secfc.errors import InputError
 from secfc.logs import silence_logs
 from secfc.roles.exchange import SERVER
@@ -268,7 +267,7 @@ async def check_hub(site: LoadedSite, ends: list[CheckResult]) -> CheckResult:
         return CheckResult("fail", "hub", why)
     try:
         async with asyncio.timeout(ANSWER):
-            async with connect(site.url, ssl=site.tls(), user_agent_header=None) as socket:
+            async with open_socket(site.url, site.tls()) as socket:
                 ends += ends_of(site, socket)
                 await socket.wait_closed()  # it knows no such path, and says so
     except TimeoutError:
@@ -324,7 +323,7 @@ async def proxy_silence(proxy: str) -> str | None:
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         async with asyncio.timeout(ANSWER / 2):
-            _, writer = await asyncio.open_connection(parts.hostname, port)
+            _, writer = await asyncio.open_connection(parts.hostname, port, happy_eyeballs_delay=NEXT)
             writer.close()
             await writer.wait_closed()
     except TimeoutError:
@@ -377,7 +376,7 @@ async def check_flare(site: LoadedSite) -> CheckResult:
     host, port = server_of(site.url)
     try:
         async with asyncio.timeout(ANSWER):
-            _, writer = await asyncio.open_connection(host, port)
+            _, writer = await asyncio.open_connection(host, port, happy_eyeballs_delay=NEXT)
             writer.close()
     except (OSError, TimeoutError):
         return CheckResult(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("websockets")
+from websockets.asyncio.server import serve
 
 import secfc
 from field import SeededCoins
@@ -369,6 +370,54 @@ def test_without_websockets_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=re.escape(install_command("[deploy]"))):
         importlib.reload(secfc.deploy)
+
+
+@contextlib.contextmanager
+def dead_address(port):
+    """An address to which connections are begun and never made: nobody takes those that wait already."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(sockets.socket())
+        listening.bind(("127.0.0.9", port))
+        listening.listen(0)
+        for _ in range(4):
+            waits = stack.enter_context(sockets.socket())
+            waits.setblocking(False)
+            waits.connect_ex(("127.0.0.9", port))
+        yield "127.0.0.9"
+
+
+def test_a_hub_is_met_at_its_other_address_where_the_first_one_is_dead(monkeypatch):
+    async def converse():
+        loop = asyncio.get_running_loop()
+        async with hub("a", "b").serving() as server:
+            port = server.sockets[0].getsockname()[1]
+            with dead_address(port) as dead:
+
+                async def named(host, port, *, real=loop.getaddrinfo, **how):
+                    hosts = (dead, "127.0.0.1") if host == "hub.test" else (host,)
+                    return [one for address in hosts for one in await real(address, port, **how)]
+
+                monkeypatch.setattr(loop, "getaddrinfo", named)
+                with pytest.raises(TimeoutError):  # the control: this address is dead
+                    await asyncio.wait_for(asyncio.open_connection(dead, port), 0.3)
+                meet = (meet_at_hub(f"ws://hub.test:{port}", RUN, me, peer, KEYS[me]) for me, peer in
+                        (("a", "b"), ("b", "a")))  # fmt: skip
+                async with asyncio.timeout(8):
+                    for channel in await asyncio.gather(*meet):
+                        channel.abort()
+
+    asyncio.run(converse())
+
+
+def test_a_hub_that_takes_a_connection_and_says_nothing_is_asked_anew(monkeypatch):
+    monkeypatch.setattr("secfc.deploy.rendezvous.ASK", 0.2)
+
+    async def converse():
+        async with serve(lambda socket: socket.wait_closed(), "127.0.0.1", 0) as server:
+            with pytest.raises(TimeoutError, match=r"took the connection and said nothing for 0\.2 s"):
+                await asyncio.wait_for(meet_at_hub(url_of(server), RUN, "a", "b", KEYS["a"]), 20)
+
+    asyncio.run(converse())
 
 
 def test_a_hub_that_cannot_be_reached_is_named_at_once_and_at_the_end():
