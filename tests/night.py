@@ -1,4 +1,4 @@
-"""The nightly set, shard by shard: a shard is a file of tests, or five mutants of a file of the packages.
+"""The nightly set, shard by shard: a file of tests, five mutants of a file of the packages, or `.ci/lowest`.
 
     .ci/nightly                              # what has no record of this state of the files, the oldest first
     .ci/nightly --minutes 60 secfc/deploy    # shards with this in their names, for an hour
@@ -29,14 +29,16 @@ from tests.mutation.__main__ import mutated_files
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs" / "nightly.md"
 MUTANTS = "mutants of "
+LOWEST = ".ci/lowest"
 # Of a pytest run, and of one of mutants, whose lives are failures.
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
 LIVES = re.compile(r"^\S+: (\d+) mutants in \d+ s, (\{.*\})$", re.MULTILINE)
 HEAD = """# Nightly runs
 
-What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of a file of tests, or five
-mutants of a file. A shard that has no line has not run by this command. `seed` is that of Hypothesis, and
-chooses mutants. A mutant that lived is no fault, but a rule that no test holds, and counts as failed.
+What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of a file of tests, five
+mutants of a file, or `.ci/lowest`. A shard that has no line has not run by this command. `seed` is that of
+Hypothesis, and chooses mutants. A mutant that lived is no fault, but a rule that no test holds, and counts
+as failed.
 Lines of an older commit are of other files than now: the command begins with the oldest.
 
 {sums}
@@ -146,6 +148,7 @@ def shard_names() -> Iterator[str]:
     """All there are."""
     yield from (str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").rglob("test_*.py")))
     yield from (MUTANTS + file for file in mutated_files())
+    yield LOWEST
 
 
 def call_git(*words: str) -> str:
@@ -195,8 +198,10 @@ def run_shard(name: str, seed: int) -> ShardRecord:
     if name.startswith(MUTANTS):
         file = name.removeprefix(MUTANTS)
         words = [sys.executable, "-m", "tests.mutation", file, "-n", "5", "--seed", str(seed)]
+    elif name == LOWEST:
+        words = [LOWEST]
     env, begun = {**os.environ, "HYPOTHESIS_PROFILE": "nightly"}, time.monotonic()
-    if name.startswith(MUTANTS):
+    if name == LOWEST or name.startswith(MUTANTS):  # what they run is the short suite's
         del env["HYPOTHESIS_PROFILE"]
     told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     done = subprocess.run(words, cwd=ROOT, env=env, check=False, **told)
