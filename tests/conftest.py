@@ -99,9 +99,11 @@ def pytest_collection_modifyitems(config, items):
     """What takes long runs in the nightly profile, or when it is asked for with `-m nightly`."""
     if NIGHTLY or "nightly" in (config.getoption("-m") or ""):
         return
-    for item in items:
-        if item.get_closest_marker("nightly"):
-            item.add_marker(pytest.mark.skip(reason="takes long: HYPOTHESIS_PROFILE=nightly runs it"))
+    late = {item for item in items if item.get_closest_marker("nightly")}
+    if hasattr(config, "workerinput"):  # that one is skipped would be told between processes, of thousands
+        items[:] = [item for item in items if item not in late]
+    for item in late:
+        item.add_marker(pytest.mark.skip(reason="takes long: HYPOTHESIS_PROFILE=nightly runs it"))
 
 
 @pytest.fixture(scope="module", params=["vector", "portable"])

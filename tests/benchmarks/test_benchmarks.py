@@ -56,7 +56,7 @@ SCRIPTS = {
 }
 
 # By day those whose rows a test below looks at, or that take little.
-SLOW = ("disclosure", "resilience", "scaling", "columns")
+SLOW = ("disclosure", "resilience", "scaling", "columns", "crowd", "kernels")
 
 
 def invoke(script, *arguments):
@@ -103,7 +103,7 @@ def test_rows_name_their_circumstances_and_hold_plain_values(written, script):
     "script",
     [
         *sorted(SCRIPTS.keys() - {"elbow", "explained", "rounded", "shared", *SLOW}),
-        *by_night("disclosure", "resilience", "columns"),
+        *by_night("disclosure", "resilience", "columns", "crowd", "kernels"),
     ],
 )  # these time nothing, or not in all rows
 def test_times_are_positive(written, script):

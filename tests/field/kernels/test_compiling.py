@@ -13,6 +13,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from field.kernels.compiling import CheckedCacheFile, run_parallel, working_clock
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport.simulate import simulate
+from tests.nightly import in_turns
 
 SLEEP = 0.2
 
@@ -107,8 +108,9 @@ def test_a_kept_kernel_is_loaded(folder):
     call(folder, 1)
 
 
-@pytest.mark.parametrize("kind", [".nbi", ".nbc"])
-@pytest.mark.parametrize("damage", ["empty", "short", "flipped", "other", "gone"])
+@pytest.mark.parametrize(
+    ("damage", "kind"), in_turns(["empty", "short", "flipped", "other", "gone"], [".nbi", ".nbc"])
+)
 def test_a_damaged_kernel_is_compiled_again_and_kept(folder, kind, damage):
     call(folder, 0)
     (file,) = [file for file in kept(folder) if file.suffix == kind]

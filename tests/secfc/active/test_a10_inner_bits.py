@@ -166,6 +166,7 @@ def margins(X, labels, victims):
     return {i: 2 * (u * D[i][1] - v * D[i][0]) for i in victims}
 
 
+@pytest.mark.nightly
 def test_where_it_plays_a_part_alone_it_reads_how_far_rows_are_from_a_border():
     """Positive control: all parties end, nobody complains, and it knows most within less than a half."""
     notes, X, _, error = attack(0)

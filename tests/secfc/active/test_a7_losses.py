@@ -31,7 +31,7 @@ from secfc.disclosure.decoded import distances
 from secfc.errors import FaultyClient, Indispensable, SuspectedParties, TooFewReplies
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night, short
+from tests.nightly import by_night, every, short
 from tests.secfc.active.dying import (
     DEALERS,
     NOISY,
@@ -94,9 +94,10 @@ def dies(name, client, number):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_client_may_die_at_every_kind_of_message(name):
-    # By day a few moments of one client, and others of another.
-    for first, client in enumerate(("client-0", "client-3")):
-        for number in kinds_of(name, client)[short(30 * first, nightly=0) :: short(60, nightly=1)]:
+    # By day one moment amid the run, of these clients in turn.
+    clients, turn = ("client-0", "client-3"), [*POLICIES].index(name) % 2
+    for client in short(clients[turn : turn + 1], nightly=clients):
+        for number in kinds_of(name, client)[short(12, nightly=0) :: short(60, nightly=1)]:
             dies(name, client, number)
 
 
@@ -289,7 +290,7 @@ def dying(role, after):
         inbox = yield exchange
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", every(2, POLICIES))
 def test_without_the_server_every_client_ends_and_says_so(name):
     case, count = POLICIES[name], sum(e.sender == SERVER for e in sent(name))
     assert count > 3 * case.n

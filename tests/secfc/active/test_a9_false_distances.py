@@ -166,7 +166,7 @@ def attack(seed, n=5, rows=12, d=2, dealer=SERVER, threshold=None, member=False)
     return reader, told, stage.X.astype(float), error
 
 
-@pytest.mark.parametrize("dealer", [SERVER, *by_night("client-0"), None])
+@pytest.mark.parametrize("dealer", [SERVER, *by_night("client-0", None)])
 def test_without_the_check_it_reads_nearly_everything(dealer, monkeypatch):
     """Positive control: all parties end, and nobody complains."""
     monkeypatch.setattr("field.code.reply_check.CheckWeights.fits", lambda *_: True)

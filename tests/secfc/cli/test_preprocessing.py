@@ -72,7 +72,7 @@ def test_standardized_files_give_the_labels_of_the_library():
 
 @pytest.mark.parametrize(
     "line",
-    every(2, [
+    every(3, [
         "--standardize robust --limit 2.5 --outside clip", "--to-range", "--standardize --algorithm lloyd",
         "--ranges age=0:120,income=0:100000,smoker=0:1", "--standardize --reveal-centers --sealed",
         "--standardize --disclosure final-labels", "--standardize --checkpoint kept",

@@ -80,7 +80,7 @@ def lines(option: str, fault: dict[str, Any], given: list[str], text: str) -> It
         yield [*kept, flag, *one]
 
 
-@pytest.mark.parametrize("given", every(4, GIVEN))
+@pytest.mark.parametrize("given", every(8, GIVEN))
 def test_each_option_that_is_named_changes_what_comes_out(tmp_path: Path, given: str) -> None:
     words, tried, idle = shlex.split(given), 0, []
     for name, text in FILES.items():

@@ -107,7 +107,7 @@ def algorithm(k=3, policy=None, **more):
     return secfc.SecFC(k=k, membership=Joined(), disclosure=policy or secfc.OwnLabels(), **settings)
 
 
-@pytest.mark.parametrize("trial", range(short(7, nightly=200)))
+@pytest.mark.parametrize("trial", range(short(4, nightly=200)))
 def test_labels_equal_lloyd_on_the_joined_table(trial):
     rng, blocks, policy = np.random.default_rng(trial), 2 + trial % 4, POLICIES[trial % len(POLICIES)]
     k, d = int(rng.integers(2, 5)), int(rng.integers(blocks, 10))
@@ -374,7 +374,7 @@ def those_of(federation, kept, order=1):
     return secfc.Federation(tuple(parties))
 
 
-@pytest.mark.parametrize("trial", range(short(3, nightly=28)))
+@pytest.mark.parametrize("trial", range(short(2, nightly=28)))
 def test_new_people_whose_columns_lie_at_several_get_the_nearest_center(trial, tmp_path):
     policy, given = POLICIES[trial % len(POLICIES)], trial % 2 == 1
     whole, _ = owners(2 + trial % 3, 5, 100, 3, trial, ties=True, ids=not given)
@@ -431,7 +431,7 @@ def rounded_rows(federation, fitted, result):
 SCALES = ("standard", "robust", secfc.Standardize(limit=1.5))
 
 
-@pytest.mark.parametrize("trial", range(short(3, nightly=30)))
+@pytest.mark.parametrize("trial", range(short(2, nightly=30)))
 def test_new_people_are_brought_to_the_scale_that_each_owner_keeps_of_the_fit(trial, tmp_path):
     policy, given = POLICIES[trial % len(POLICIES)], trial % 2 == 1
     policy = secfc.OwnLabels() if trial < 3 else policy

@@ -18,7 +18,7 @@ from secfc.coded.membership import Private, scale_rows, scatter_rows
 from secfc.errors import DisputedRows, Indispensable, UnionFailed
 from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import SERVER
-from tests.nightly import trials
+from tests.nightly import by_night, trials
 
 SHOWN = secfc.Distances()
 
@@ -60,7 +60,7 @@ def check_exact(algorithm, federation, seed=0):
     return result
 
 
-@trials(6)
+@trials(4)
 @given(
     st.integers(0, 2**32), st.sampled_from([(5, 1, 2), (5, 2, 1), (7, 2, 2)]), st.integers(1, 30),
     st.sampled_from([None, Basis((MERSENNE_61,)), Basis(LANE_PRIMES[:3])]), st.booleans(),
@@ -94,7 +94,7 @@ def test_coefficients_that_clients_deal_give_the_same_clustering(monkeypatch):
     check_exact(secfc.SecFC(k=2, threshold=2, membership=Private(merge=False), disclosure=SHOWN), disjoint)
 
 
-@pytest.mark.parametrize("mode", [None, psu.Committee(2), psu.Server()])
+@pytest.mark.parametrize("mode", [None, *by_night(psu.Committee(2)), psu.Server()])
 def test_oblivious_tags_give_the_same_clustering(mode):
     federation, _ = overlapping(5, 20, 9)
     result = check_exact(

@@ -88,7 +88,7 @@ def without_seal(work, federation):
     return made
 
 
-@pytest.mark.parametrize(("name", "bound"), every(2, in_turns([*CASES], [None, 32.0])))
+@pytest.mark.parametrize(("name", "bound"), every(3, in_turns([*CASES], [None, 32.0])))
 def test_each_site_has_what_fit_gives_it(name, bound):
     algorithm, federation = CASES[name]
     bound = algorithm.bound if name == "scaled" else bound

@@ -265,7 +265,7 @@ def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
         ask(4, 2)
 
 
-@pytest.mark.parametrize("dealer", [SERVER, "client-8", None])
+@pytest.mark.parametrize("dealer", [SERVER, *by_night("client-8"), None])
 def test_lost_costs_are_asked_for_again(dealer):
     data = federation()
     ways = {"dealer": dealer, "n_init": 2, "max_iter": STEPS}
@@ -278,7 +278,7 @@ def test_lost_costs_are_asked_for_again(dealer):
 
 
 @pytest.mark.parametrize(
-    ("kind", "dealer"), covering(["CodedGains", "LabelShare"], [SERVER, "client-8", None])
+    ("kind", "dealer"), every(2, covering(["CodedGains", "LabelShare"], [SERVER, "client-8", None]))
 )
 def test_lost_halves_and_gains_are_asked_for_again(dealer, kind):
     data = federation()

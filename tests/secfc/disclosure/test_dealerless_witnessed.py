@@ -51,7 +51,7 @@ def cluster_way(way="4 clients", deviating=1, k=3, m=48, max_iter=3, policy=None
 # --- honest runs ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", every(2, WAYS))
 def test_labels_are_bit_for_bit_those_without_witnesses(way):
     assert same_runs(cluster_way(way, 0), cluster_way(way, faults=over_wire()))
 

@@ -17,7 +17,7 @@ from secfc.errors import FaultyServer, SuspectedParties
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import GivenLabels, RandomPoints
 from secfc.roles.exchange import SERVER, run_alone
-from tests.nightly import trials
+from tests.nightly import in_turns, trials
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_final_labels import assert_end_of_plaintext, is_uniform
 from tests.secfc.disclosure.test_owner_labels import (
@@ -54,7 +54,7 @@ def final(data, *, k=3, t=1, max_iter=8, dealer=SERVER, stop=True, seed=0, **par
 # --- exactness -----------------------------------------------------------------------------------
 
 
-@trials(8)
+@trials(5)
 @given(
     st.integers(1, 2), st.integers(1, 2), st.integers(1, 70), st.integers(1, 4), st.integers(1, 9),
     st.integers(0, 2**16), st.booleans(), st.booleans(), st.sampled_from(DEALERS), st.booleans(),
@@ -167,8 +167,7 @@ def test_a_lost_member_costs_a_new_beginning(kind):
 # --- views and refusals ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("result", [own, final])
-@pytest.mark.parametrize("dealer", DEALERS)
+@pytest.mark.parametrize(("dealer", "result"), in_turns(DEALERS, [own, final]))
 def test_no_size_is_told(result, dealer):
     """Sizes on the wire are those of public labels, or 0; of two data sets all messages are as long."""
     shapes = []

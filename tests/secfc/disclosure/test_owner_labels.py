@@ -109,7 +109,7 @@ def test_labels_are_exact_at_every_step(k, dealer, shared):
 
 
 @pytest.mark.parametrize(
-    ("t", "ell", "dealer"), [*by_night((1, 1, SERVER)), (1, 2, "client-1"), (2, 1, SERVER), (1, 1, None)]
+    ("t", "ell", "dealer"), [(1, 2, "client-1"), *by_night((1, 1, SERVER), (2, 1, SERVER), (1, 1, None))]
 )
 def test_of_restarts_the_cheapest_is_told_to_owners(t, ell, dealer):
     data, starts = federation(2 * (ell + t) + 1, 50, 3), RandomPoints()

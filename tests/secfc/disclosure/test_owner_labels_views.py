@@ -143,7 +143,7 @@ def labels_after_one_step():
 def test_of_restarts_the_server_hears_costs_and_nothing_else():
     """One number a cluster and restart, in shares that are uniform but for it."""
     firsts = []
-    for seed in range(short(12, nightly=20)):
+    for seed in range(short(8, nightly=20)):
         result = once(seed % 2, n_init=2)
         said = {e.kind for e in result.transcript.envelopes if e.recipient == SERVER and e.round >= 7 << 32}
         assert said == {"SizeShare", "MissingMessages", "CodedCosts", "CheckDigest"}

@@ -30,7 +30,7 @@ from secfc.kmeans.starts import RandomLabels
 from secfc.roles.exchange import ITERATE, SERVER
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
-from tests.nightly import covering, every, short
+from tests.nightly import covering, every, in_turns, short
 from tests.secfc.campaign import LOSSES, Fault, Network
 from tests.secfc.queries import query
 from tests.secfc.transport.test_channels import over_pipes
@@ -217,8 +217,7 @@ def test_losses_cost_no_exactness_and_nobody_is_blamed(policy):
     assert seen["exact"]
 
 
-@pytest.mark.parametrize("kind", ["RequestCorrections", "Corrections"])
-@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize(("which", "kind"), in_turns([0, 1, 2], ["RequestCorrections", "Corrections"]))
 def test_a_portion_that_is_lost_is_dealt_anew(kind, which):
     lost = []
 

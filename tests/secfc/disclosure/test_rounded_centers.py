@@ -176,7 +176,7 @@ LOST = [
 @pytest.mark.parametrize(
     ("clients", "kinds", "dealer"),
     [
-        *every(2, ((*lost, SERVER) for lost in LOST[:-1])),
+        *every(4, ((*lost, SERVER) for lost in LOST[:-1])),
         (*LOST[-1], "client-2"),
         *by_night(*((*lost, "client-5") for lost in LOST)),
     ],

@@ -168,7 +168,7 @@ WAYS = list(itertools.product(policies(), CENTERS))
 
 
 @pytest.mark.parametrize(
-    ("policy", "centers"), every(3, WAYS), ids=lambda x: x[0] if isinstance(x, tuple) else x
+    ("policy", "centers"), every(6, WAYS), ids=lambda x: x[0] if isinstance(x, tuple) else x
 )
 def test_no_question_takes_more_messages_in_a_row_than_the_table_says(policy, centers):
     """And those of the default start and of random points take as many: the table is what is counted."""
@@ -183,7 +183,7 @@ def test_no_question_takes_more_messages_in_a_row_than_the_table_says(policy, ce
     assert asked >= set(QUESTIONS.get((name, centers), {})) - {"DistanceQuery"} or "distances" in name
 
 
-@pytest.mark.parametrize(("name", "people"), covering(["labels", "own", "distances"], [*PEOPLE]))
+@pytest.mark.parametrize(("name", "people"), every(2, covering(["labels", "own", "distances"], [*PEOPLE])))
 def test_who_holds_which_rows_changes_what_precedes_and_ends_a_run(name, people):
     value = dict(policies())[name]
     assert hold(name, value, "exact", people, "default")

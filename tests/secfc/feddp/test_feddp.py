@@ -856,6 +856,7 @@ def none(centers):
     yield
 
 
+@pytest.mark.nightly
 def test_errors_of_centers_halve_with_every_step_down_to_noise():
     """Theorem 2: |mu - nu_T| <= c (2**-T sqrt(n / |G|) sigma + T Delta log(n) / (epsilon n w))."""
     rng = np.random.default_rng(1)

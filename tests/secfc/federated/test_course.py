@@ -835,8 +835,7 @@ def test_groups_of_clients_that_share_no_feature_come_in_the_order_of_names():
     "values",
     [
         {"k": 3, "n_init": 2},
-        *by_night({"k": "auto"}),
-        {"k": 2, "blind": False},
+        *by_night({"k": "auto"}, {"k": 2, "blind": False}),
         {"k": 2, "start": secfc.Sampled(30, 1)},
     ],
 )

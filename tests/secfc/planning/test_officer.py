@@ -21,6 +21,7 @@ from secfc.report.terminal import Grid
 from tests import small
 from tests.browser import CHROMIUM, complaints
 from tests.loading import every_message
+from tests.nightly import by_night
 
 POLICIES = [
     secfc.Distances(), secfc.Distances(dealt=True), secfc.AssignmentsOnly(),
@@ -57,7 +58,9 @@ def test_every_message_is_in_the_argument():
     assert officer.said_of("Nothing").seen == officer.UNKNOWN
 
 
-@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels(), secfc.Distances()], ids=repr)
+@pytest.mark.parametrize(
+    "policy", [secfc.AssignmentsOnly(), *by_night(secfc.OwnLabels()), secfc.Distances()], ids=repr
+)
 def test_who_deviates_is_the_table_of_threats(policy):
     way = secfc.SecFC(k=2, threshold=1, disclosure=policy)
     practice = plan_practice(secfc.plan(way, n=5, m=60, d=2))

@@ -24,7 +24,7 @@ from secfc.report import SIMULATED, make_report
 from secfc.report.data import RowCounts
 from secfc.report.page import as_html, keep_options_whole
 from tests.browser import CHROMIUM, FAULTS, QUIET, Browser
-from tests.nightly import every
+from tests.nightly import by_night, every
 
 NAMES = ("north", "south", "west")
 
@@ -213,7 +213,9 @@ def bulk_and_far(many):
     return secfc.Federation.from_arrays([np.vstack((bulk[many:], np.full((many, 2), 90.0))), bulk, bulk])
 
 
-@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.Distances(), secfc.OwnLabels()], ids=repr)
+@pytest.mark.parametrize(
+    "policy", [secfc.AssignmentsOnly(), *by_night(secfc.Distances()), secfc.OwnLabels()], ids=repr
+)
 def test_pages_for_strangers_are_the_same_whatever_a_few_people_are(policy):
     def pages(many, readers):
         data = bulk_and_far(many)

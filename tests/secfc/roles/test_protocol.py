@@ -711,7 +711,7 @@ PREDICTED = [
 @pytest.mark.parametrize(
     ("policy", "sealed"),
     every(
-        2,
+        4,
         [
             *((policy, False) for policy in PREDICTED),
             *((policy, True) for policy in PREDICTED[:2]),

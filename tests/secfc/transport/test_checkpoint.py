@@ -54,7 +54,7 @@ from secfc.transport.network import run_party
 from secfc.transport.records import Place, SettledStep, checksum
 from secfc.transport.sealed import seal_role as seal
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night, every, short
+from tests.nightly import by_night, every, in_turns, short
 from tests.secfc.campaign import NOISY
 from tests.secfc.transport.test_wire import mesh
 from tests.small import split
@@ -165,7 +165,7 @@ def same(a, b):
 
 
 # Of each run so many exchanges, far apart; by night every one.
-@pytest.mark.parametrize(("name", "sealed", "crashes"), every(2, [
+@pytest.mark.parametrize(("name", "sealed", "crashes"), every(3, [
     ("open", False, 3), ("open", True, 1), ("bare", False, 1), ("private", False, 1), ("private", True, 1),
     ("private, oblivious", False, 1),
     ("private, server", False, 1), ("kfed", False, 1), ("lloyd", False, 1), ("labels only", False, 1),
@@ -218,8 +218,7 @@ def test_all_crash_while_messages_are_under_way(tmp_path):
         assert same(secfc.fit(OPEN, serve_some(), **options), expected)
 
 
-@pytest.mark.parametrize("method", ["write_took", "write_sent"])
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(("late", "method"), in_turns([False, True], ["write_took", "write_sent"]))
 def test_all_crash_before_and_after_each_record(method, late, tmp_path, monkeypatch):
     expected = secfc.fit(OPEN, serve_some())
     write = getattr(Journal, method)
@@ -863,8 +862,7 @@ async def reviving(make, names, victim, at, told, **options):
         await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-@pytest.mark.parametrize("told", [False, True])
-@pytest.mark.parametrize("victim", ["client-1", SERVER])
+@pytest.mark.parametrize(("told", "victim"), in_turns([False, True], ["client-1", SERVER]))
 def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_path):
     fed = serve_some()
     for at in itertools.count(1, short(13, nightly=1)):

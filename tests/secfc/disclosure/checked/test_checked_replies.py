@@ -278,7 +278,7 @@ def undisturbed(way):
     return cluster_way(way)
 
 
-@pytest.mark.parametrize(("client", "kind"), in_turns(["client-1", "client-4"], CHECKS[:-1]))
+@pytest.mark.parametrize(("client", "kind"), every(2, in_turns(["client-1", "client-4"], CHECKS[:-1])))
 @pytest.mark.parametrize("way", ["bisecting", "nobody deals", *by_night("a client deals", "rounded")])
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):
     if client == "client-4" and kind.startswith("Check"):
@@ -291,7 +291,7 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind
 @pytest.mark.parametrize(
     ("way", "kind"),
     every(
-        2,
+        4,
         [("bisecting", kind) for kind in CHECKS[::2]]
         + [("a client deals", kind) for kind in CHECKS[1::2]]
         + by_night(
@@ -565,8 +565,9 @@ def fit_to_coins(asked, seed, false):
     return found
 
 
-@pytest.mark.parametrize("way", ["bisecting", "labels stay shared", "rounded"])
-@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize(
+    ("early", "way"), in_turns([False, True], ["bisecting", "labels stay shared", "rounded"])
+)
 def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatch):
     """Replies do not wait for row 0, so what they are checked by is behind them, and must precede coins.
 

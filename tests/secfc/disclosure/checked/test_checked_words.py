@@ -132,7 +132,7 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("kind", every(2, KINDS))
+@pytest.mark.parametrize("kind", every(4, KINDS))
 @pytest.mark.parametrize("client", ["client-1", *by_night("client-0", "client-2", "client-3")])
 @pytest.mark.parametrize("way", [*MOST, *by_night("by three", "two triples")])
 def test_a_client_that_is_lost_at_any_message_changes_no_label(way, client, kind):

@@ -170,7 +170,7 @@ def gone(client, kind, turn):
 KINDS = ("CheckDealing", "CodedDistances", "CheckDigest", "MaskedRow", "MaskedProducts")
 
 
-@pytest.mark.parametrize(("client", "kind"), in_turns(["client-1", "client-4"], KINDS))
+@pytest.mark.parametrize(("client", "kind"), every(2, in_turns(["client-1", "client-4"], KINDS)))
 def test_a_client_that_is_lost_at_any_message_changes_no_label(client, kind):
     if client == "client-4" and kind.startswith("Check"):
         pytest.skip("it does not deal")
@@ -179,7 +179,7 @@ def test_a_client_that_is_lost_at_any_message_changes_no_label(client, kind):
         assert same_runs(full, cluster_way(faults=gone(client, kind, turn)))
 
 
-@pytest.mark.parametrize("kind", every(2, [*KINDS, "RepliesFixed"]))
+@pytest.mark.parametrize("kind", every(4, [*KINDS, "RepliesFixed"]))
 def test_one_lost_message_changes_no_label(kind):
     full = cluster_way()
     for number in range(short(3, nightly=40)):
@@ -397,7 +397,7 @@ LOST = [*KINDS[:1], "CodedGains", *KINDS[2:], "RepliesFixed"]
 LATER = [("CheckDealing", 15), *by_night(*((kind, 15) for kind in LOST[2:]))]
 
 
-@pytest.mark.parametrize(("kind", "after"), every(2, [*((kind, -1) for kind in LOST), *LATER]))
+@pytest.mark.parametrize(("kind", "after"), every(4, [*((kind, -1) for kind in LOST), *LATER]))
 def test_lost_words_about_gains_and_losses_change_no_label(kind, after):
     def faults(e):
         lost = e.kind == kind and e.round % STRIDE > after and "client-1" in (e.sender, e.recipient)
