@@ -23,8 +23,9 @@ def blocks(text, language):
 
 
 SLOW = [
-    f"docs/{page}.md"
-    for page in ("gallery/bytes", "gallery/epsilon", "gallery/leak", "tutorials/07_be_the_attacker")
+    *(f"docs/gallery/{page}.md" for page in ("bytes", "elbow", "epsilon", "leak", "sizes")),
+    *(f"docs/tutorials/{page}.md" for page in ("07_be_the_attacker", "12_columns_of_several_parties")),
+    *(f"secfc/{package}/README.md" for package in ("attacks", "feddp", "grids", "kmeans", "overlap")),
 ]
 
 

@@ -1142,7 +1142,8 @@ def test_hidden_sizes_and_dealt_final_labels_are_verified_by_what_is_known_at_th
         assert "after the last of 3 iterations, all 732 points; those between are known to nobody" in done
 
 
-@pytest.mark.parametrize("dealer", [(), *by_night((("--dealer", "client-3"),), (("--dealer", "none"),))])
+@pytest.mark.nightly
+@pytest.mark.parametrize("dealer", [(), ("--dealer", "client-3"), ("--dealer", "none")])
 def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
     options = ("--disclosure", "own-labels", "--max-iter", "3", *dealer, "--report", "r.json")
     done = " ".join(run(*options).stdout.split())

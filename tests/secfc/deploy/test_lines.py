@@ -347,7 +347,8 @@ NAME = "patient-4f1c90e2-marked"
 
 
 @LINUX
-@pytest.mark.parametrize("membership", ["open", pytest.param("private", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("membership", ["open", "private"])
 def test_rows_and_their_names_are_nowhere_but_at_their_site(tmp_path, nursery, membership):
     rows = {name: own.copy() for name, own in ROWS.items()}
     rows["site-0"][4] = VALUE

@@ -126,6 +126,7 @@ def test_a_client_that_is_late_by_a_minute_is_waited_for(phase):
     assert set(seen) == {"came"}
 
 
+@pytest.mark.nightly
 def test_kernels_that_compile_in_the_first_step_cost_nobody_its_place():
     async def nothing(line):
         await asyncio.sleep(0)
