@@ -16,13 +16,16 @@ point whose product is dealt anything passes, and U, V at the points of blocks a
 
 Whatever is added to a product before its coin is drawn: if s is wrong, h as told is another polynomial than
 <b, x>, and they meet in at most 2q - 2 points; if they do not at z, H is another one than U V, and these
-meet in at most 2q.  All of these functions are linear in shares, but for `block_products` and
-`last_products`.
+meet in at most 2q.  All of these functions are linear in shares, but for products.
+
+A sum of many squares is folded first (`SquareFold`): its blocks have the same polynomials on both sides, and
+in all repetitions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
@@ -38,16 +41,22 @@ from field.ring.basis import Basis
 MISSED = Fraction(1, 2**60)
 
 
-def miss_bound(p: int, m: int, repetitions: int = 1) -> Fraction:
-    """Probability, at most, that a wrong sum of m products modulo p passes, with fresh coins a repetition."""
-    q = block_length(m)
-    coins = p - 2 * q - 1
-    return (Fraction(3, p) + Fraction(4 * q - 2, coins)) ** repetitions
+def miss_bound(p: int, m: int, repetitions: int = 1, width: int = 0) -> Fraction:
+    """Probability, at most, that a wrong sum of m products modulo p passes, with fresh coins a repetition.
+
+    width: of vectors whose squares are folded before; 0 for none.
+    """
+    q, folded = block_length(m), block_length(width**2) if width else 1
+    coins = p - 2 * max(q, folded) - 1
+    return (Fraction(3 + bool(width), p) + Fraction(4 * q - 2 + 2 * folded - 2, coins)) ** repetitions
 
 
-def least_repetitions(p: int, m: int) -> int:
-    """How often a sum of m products modulo primes of at least p is checked, so that MISSED bounds a lie."""
-    return next(r for r in count(1) if miss_bound(p, m, r) <= MISSED)
+def least_repetitions(p: int, m: int, width: int = 0) -> int:
+    """How often a sum of m products modulo primes of at least p is checked, so that MISSED bounds a lie.
+
+    width: as of `miss_bound`.
+    """
+    return next(r for r in count(1) if miss_bound(p, m, r, width) <= MISSED)
 
 
 def block_length(m: int) -> int:
@@ -139,3 +148,52 @@ class ProductCheck:
         """Whether three opened words U, V, H, (lanes,) each, are as they should."""
         u, v, h = words
         return bool((self.basis.multiply(u, v) == h).all())
+
+
+# Vectors that are turned at once.
+TILE = 1 << 11
+
+
+@dataclass(frozen=True)
+class SquareFold:
+    """A weighted sum of squares of vectors of this width becomes an inner product of one number a vector.
+
+    Features are the values at 1, ..., q of polynomials X_i(z), of vector i.  For weights r, drawn when
+    squares are fixed, h(z) = sum r_i X_i(z)**2 has degree 2q - 2, and its values at 1, ..., q add up to
+    sum r_i ||x_i||**2.  Clients deal h anew at the points `first` of q blocks; a coin z leaves
+    <r X(z), X(z)> = h(z).
+    """
+
+    basis: Basis
+    width: int
+
+    @property
+    def check(self) -> ProductCheck:
+        """Where h is dealt, and what follows from it."""
+        return ProductCheck(self.basis, self.width**2)
+
+    def products(self, vectors: Array, weights: Array) -> Array:
+        """Values (lanes, R, 2q - 2) of h, of twice the degree, of vectors (lanes, n, width); weights: (lanes,
+        R, n)."""
+        check, basis = self.check, self.basis
+        q, total = check.q, np.zeros((*weights.shape[:2], 2 * check.q - 2), basis.dtype)
+        ahead = transfer_matrix(basis, check.blocks, check.first[q - 1 :])
+        for begin, turned in self._turned(vectors):
+            at = np.concatenate([turned[:, : q - 1], basis.matmul(ahead, turned)], axis=1)
+            each = np.ascontiguousarray(basis.multiply(at, at).swapaxes(1, 2))
+            some = np.ascontiguousarray(weights[:, :, begin : begin + TILE])
+            total = basis.add(total, basis.matmul(some, each))
+        return total
+
+    def fold(self, vectors: Array, z: Sequence[int]) -> Array:
+        """X at these points, (lanes, points, n), of vectors (lanes, n, width)."""
+        at = transfer_matrix(self.basis, self.check.blocks, tuple(z))
+        return np.concatenate([self.basis.matmul(at, turned) for _, turned in self._turned(vectors)], axis=2)
+
+    def _turned(self, vectors: Array) -> Iterator[tuple[int, Array]]:
+        """From which vector on, and these (lanes, q, some), the rest zeros."""
+        for begin in range(0, vectors.shape[1], TILE):
+            some = vectors[:, begin : begin + TILE]
+            out = np.zeros((len(some), self.check.q, some.shape[1]), some.dtype)
+            out[:, : self.width] = some.swapaxes(1, 2)
+            yield begin, out

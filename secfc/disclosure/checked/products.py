@@ -15,6 +15,9 @@ So products are dealt with what a check needs, which takes `STEPS` exchanges mor
     nothing more: words under two sets of coins would show a sum of what the masks hide;
  7  they tell one another three words a repetition, which must lie on polynomials and fit.
 
+Of squares of vectors sums are folded between 1 and 2, in two exchanges more: they are dealt anew at points of
+polynomials, and one coin more of each chain is opened (`field.code.product_check.SquareFold`).
+
 Where members compare, or divide, under what somebody dealt, 1 goes with the replies of responders, or their
 sums, and the others each beside an opening, or what follows openings.  All that is opened there is uniform
 whatever the sums are.  Who responds tells its words for V (`secfc.disclosure.checked.steps`) after 7, and no
@@ -48,7 +51,7 @@ from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
-from field.code.product_check import ProductCheck, least_repetitions
+from field.code.product_check import ProductCheck, SquareFold, least_repetitions
 from field.code.reply_check import OffPolynomial, open_words, sum_last
 from field.code.rows import CodedRows
 from field.ring.basis import Basis
@@ -91,7 +94,8 @@ class CheckedProducts:
 
     basis: of products.  context: 32 bytes, of this check alone.  length: of the inner products that all of
     them are checked by.  responders: numbers of clients.  others: who may have dealt labels falsely.
-    what: is checked, for errors.  blinded: so many numbers are opened as sums over segments.
+    what: is checked, for errors.  blinded: so many numbers are opened as sums over segments.  width: of
+    vectors whose squares are folded first; 0 for none.
     """
 
     plan: CodedPlan
@@ -102,14 +106,19 @@ class CheckedProducts:
     others: tuple[PartyId, ...] = ()
     what: str = "sums of rows"
     blinded: int = 0
+    width: int = 0
 
     @cached_property
     def check(self) -> ProductCheck:
         return ProductCheck(self.basis, self.length)
 
     @cached_property
+    def folding(self) -> SquareFold:
+        return SquareFold(self.basis, self.width)
+
+    @cached_property
     def repetitions(self) -> int:
-        return least_repetitions(min(self.basis.primes), self.length)
+        return least_repetitions(min(self.basis.primes), self.length, self.width)
 
     @property
     def masks(self) -> int:
@@ -118,8 +127,9 @@ class CheckedProducts:
 
     def point(self, coins: Coins) -> int:
         """A point, from public coins, where no product is dealt, nor a number of the vectors lies."""
-        free = min(self.basis.primes) - 2 * self.check.q - 1
-        return 2 * self.check.q + 1 + int.from_bytes(coins.bytes(16), "little") % free
+        last = 2 * max(self.check.q, self.folding.check.q)
+        free = min(self.basis.primes) - last - 1
+        return last + 1 + int.from_bytes(coins.bytes(16), "little") % free
 
     def suspected(self, kind: str, why: str, **others: PartyId) -> SuspectedParties:
         """The error that ends the run."""
@@ -151,7 +161,7 @@ class ProductVerifier:
         self.asked, self.me, self.coins = asked, me, coins
         # Each is the digest of the next one, so what is opened commits to what follows.
         chain = [coins.bytes(SIZE)]
-        for _ in range(3):
+        for _ in range(3 + bool(asked.width)):
             chain.append(_link(chain[-1]))
         self.chain = chain[::-1]
         self.heard: list[dict[int, bytes]] = [{me: self.chain[0]}]  # commitments, then coins
@@ -229,16 +239,25 @@ class ProductVerifier:
         own = (expand_share(self.code, products.shape[1], stream) for stream in self.theirs.values())
         return reduce(asked.basis.add, (*own, *(message.values for message in received.values())), total)
 
-    def verify(self, talk: Talk, claims: Sequence[Claim]) -> Role[None]:
+    def verify(
+        self, talk: Talk, claims: Sequence[Claim], squared: tuple[Array, Array] | None = None
+    ) -> Role[None]:
         """All steps after products are dealt.
 
-        claims: of inner products that together have the length of the check.
+        claims: of inner products that together have the length of the check, with those of squares.  squared:
+        vectors (lanes, n, width), and what their squares (lanes, n) are said to be.
 
         Raises StalledStep; SuspectedParties if something does not fit, or coins were told differently.
         """
         asked, check = self.asked, self.asked.check
         coins = yield from self._opened(talk)
-        claimed = [_together(asked.basis, [claim(each) for claim in claims]) for each in coins]
+        folded: list[list[InnerProduct]] = [[] for _ in coins]
+        if squared is not None:
+            coins, folded = yield from self._fold_squares(talk, coins, *squared)
+        claimed = [
+            _together(asked.basis, [*more, *(claim(each) for claim in claims)])
+            for each, more in zip(coins, folded, strict=True)
+        ]
         zeros = self._masked_zeros(coins)
         products = [check.block_products(left, right) for left, right, _ in claimed]
         dealt = yield from self.reduce_products(talk, np.concatenate(products, axis=1))
@@ -275,6 +294,24 @@ class ProductVerifier:
         for j, message in received.items():
             check_residues(asked.basis, asked.plan.clients[j], message.values, mine.shape[1:])
         asked.accept({self.me: mine, **{j: message.values for j, message in received.items()}})
+
+    def _fold_squares(
+        self, talk: Talk, coins: Sequence[Coins], vectors: Array, squares: Array
+    ) -> Role[tuple[list[Coins], list[list[InnerProduct]]]]:
+        """The next coins, and by repetition an inner product of length n that fits if squares do."""
+        asked, folding = self.asked, self.asked.folding
+        basis, check, n = asked.basis, folding.check, squares.shape[1]
+        weights = np.stack([basis.sample((n,), each) for each in coins], axis=1)
+        products = folding.products(vectors, weights)
+        dealt = yield from self.reduce_products(talk, products.reshape(basis.lanes, -1))
+        opened = yield from self._opened(talk)
+        z = [asked.point(each) for each in opened]
+        at, found = folding.fold(vectors, z), list[list[InnerProduct]]()
+        for r, some in enumerate(np.split(dealt, asked.repetitions, axis=1)):
+            each, right = (np.ascontiguousarray(part[:, r]) for part in (weights, at))
+            values = check.complete(some, sum_last(basis, basis.multiply(each, squares)))
+            found.append([(basis.multiply(each, right), right, check.evaluate(values, z[r], 1))])
+        return opened, found
 
     def blinds(self) -> Array:
         """My shares (lanes, blinded) of uniform numbers that add up to 0 over segments."""
@@ -529,37 +566,39 @@ class HolderCheck:
         if self.squared:
             product = basis.squares(merged)[:, :, None]
             square = weighted_part(plan.code, tuple(range(n)), self.me, product).swapaxes(1, 2)
-            part, length = np.concatenate([part, square], axis=2), length + m * merged.shape[2]
-        dealt, verifier = yield from self._dealt(number, part, length)
+            part, length = np.concatenate([part, square], axis=2), length + m
+        dealt, verifier = yield from self._dealt(number, part, length, merged.shape[2] * self.squared)
         told, each = np.split(dealt, [PROOFS * m], axis=2)
         sums = basis.matmul(forms, np.ascontiguousarray(merged.swapaxes(1, 2)))
         told = told.reshape(basis.lanes, n, PROOFS, m)
         counts = reduce(basis.add, self.bits.swapaxes(0, 1).copy())
         claims = [holder_claim(basis, self.bits, sums, told), division_claim(basis, counts, summed, merged)]
-        squares = None
-        if self.squared:
-            squares = reduce(basis.add, each.swapaxes(0, 1).copy())
-            claims.append(partial(square_claim, basis, merged, squares))
-        yield from self._verified(verifier, claims)
+        squares = reduce(basis.add, each.swapaxes(0, 1).copy()) if self.squared else None
+        yield from self._verified(verifier, claims, None if squares is None else (merged, squares))
         return squares
 
-    def _dealt(self, number: int, part: Array, length: int) -> Role[tuple[Array, ProductVerifier]]:
+    def _dealt(
+        self, number: int, part: Array, length: int, width: int = 0
+    ) -> Role[tuple[Array, ProductVerifier]]:
         """My shares (lanes, n, numbers) of parts (lanes, ell, numbers) that all deal, and of their check."""
         self.number, plan = number, self.plan
         everybody = tuple(range(plan.code.n))
         context = hashlib.blake2b(plan.digest(), digest_size=SIZE, salt=number.to_bytes(8, "little")).digest()
         asked = CheckedProducts(
-            plan, plan.code.basis, context, length, everybody, (SERVER,), "rows that clients say they hold"
-        )
+            plan, plan.code.basis, context, length, everybody, (SERVER,), "rows that clients say they hold",
+            width=width,
+        )  # fmt: skip
         verifier = ProductVerifier(asked, self.me, self.coins)
         send, kept = verifier.deal(part)
         received = yield from self._talk(send, verifier.others, CheckedPart)
         shares = dict(zip(received, verifier.take(received, part.shape[2]), strict=True)) | kept
         return np.stack([shares[j] for j in everybody], axis=1), verifier
 
-    def _verified(self, verifier: ProductVerifier, claims: Sequence[Claim]) -> Role[None]:
+    def _verified(
+        self, verifier: ProductVerifier, claims: Sequence[Claim], squared: tuple[Array, Array] | None = None
+    ) -> Role[None]:
         if checking_steps(self.plan):
-            yield from verifier.verify(self._talk, claims)
+            yield from verifier.verify(self._talk, claims, squared)
 
     def _talk(
         self, send: Mapping[int, Message], awaited: Collection[int], kind: type[Any]

@@ -12,7 +12,7 @@ import pytest
 
 from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
-from field.code.product_check import ProductCheck, block_length, miss_bound
+from field.code.product_check import TILE, ProductCheck, SquareFold, block_length, miss_bound
 from field.ring.basis import LANE_PRIMES, Basis
 
 TINY = ProductCheck(Basis((11,)), 4)
@@ -120,6 +120,54 @@ def test_by_shares_it_is_the_same():
     )
 
 
+def folded(fold, x, r, total, z, *, added=0):
+    """Of plain values, by repetition: whether what squares fold to at these points holds.
+
+    added: to products before the coin.
+    """
+    basis, check = fold.basis, fold.check
+    dealt = fold.products(x, r)
+    dealt, at = basis.add(dealt, np.zeros_like(dealt) + added), fold.fold(x, z)
+    for n, point in enumerate(z):
+        right = np.ascontiguousarray(at[:, n])
+        left = basis.multiply(np.ascontiguousarray(r[:, n]), right)
+        values = check.complete(np.ascontiguousarray(dealt[:, n]), total[:, n])
+        yield (check.evaluate(values, point, 1) == inner(basis, left, right)).all()
+
+
+def weighted_squares(basis, x, r):
+    squares = basis.squares(x)
+    return np.stack([inner(basis, np.ascontiguousarray(r[:, n]), squares) for n in range(r.shape[1])], axis=1)
+
+
+@pytest.mark.parametrize(("n", "width"), [(1, 1), (5, 1), (3, 2), (40, 9), (TILE + 3, 2)])
+def test_squares_of_vectors_fold_and_other_numbers_do_not(n, width):
+    basis, coins = Basis(LANE_PRIMES[:2]), SeededCoins(n, "x")
+    fold = SquareFold(basis, width)
+    x, r = basis.sample((n, width), coins), basis.sample((3, n), coins)
+    total, z = weighted_squares(basis, x, r), (2**19, 12345, 2 * fold.check.q + 1)
+    assert all(folded(fold, x, r, total, z))
+    wrong = basis.add(total, np.ones_like(total))
+    assert not any(folded(fold, x, r, wrong, z))
+    if width > 1:
+        assert not any(folded(fold, x, r, total, z, added=1))
+
+
+def test_no_false_square_passes_more_coins_of_a_fold_than_the_bound_says():
+    """Modulo 11, two features, by enumeration of all that may be added to h."""
+    fold, p = SquareFold(Basis((11,)), 2), 11
+    x, r = np.array([[[1, 3], [7, 2]]], np.uint32), np.array([[[4, 9]]], np.uint32)
+    total = weighted_squares(fold.basis, x, r)
+    passed = [
+        sum(
+            any(folded(fold, x, r, (total + error) % p, (z,), added=np.array(more, np.uint32))) for z in COINS
+        )
+        for error in range(1, p)
+        for more in itertools.product(range(p), repeat=2)
+    ]
+    assert max(passed) == 2 * fold.check.q - 2
+
+
 def zeros_at_most(degree, points, sums_to, at, p=11):
     """The most zeros among some points of a polynomial with values of the liar's choice at 0, ..., degree.
 
@@ -194,6 +242,7 @@ def test_the_table_of_soundness(m, repetitions, bits):
 def test_the_bound_counts_the_points_that_coins_avoid():
     assert miss_bound(101, 9) == Fraction(3, 101) + Fraction(10, 101 - 7)
     assert miss_bound(101, 9, 2) == miss_bound(101, 9) ** 2
+    assert miss_bound(101, 9, 1, 4) == Fraction(4, 101) + Fraction(10 + 6, 101 - 9)
 
 
 def test_blocks_are_as_short_as_they_can_be():

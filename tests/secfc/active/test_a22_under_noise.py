@@ -16,8 +16,7 @@ from field import SeededCoins
 from field.code.reply_check import DistanceCheck
 from field.ring.basis import LANE_PRIMES
 from secfc.coded.messages import MaskedBits, MaskedDistances, MaskedSum
-from secfc.disclosure.checked import products
-from secfc.disclosure.checked.products import PROOFS, HolderCheck
+from secfc.disclosure.checked.products import PROOFS, HolderCheck, ProductVerifier
 from secfc.disclosure.compare.candidates import NearestShell
 from secfc.disclosure.noise import sums
 from secfc.errors import SuspectedParties
@@ -119,13 +118,13 @@ def test_false_squares_that_fit_such_distances_are_noticed_as_products(monkeypat
     silence_noise(monkeypatch)
     dealt = HolderCheck._dealt
 
-    def false(self, number, part, length):
+    def false(self, number, part, length, width=0):
         place = PROOFS * self.plan.m + 3
         if self.plan.clients[self.me] == LIAR and part.shape[2] > place:
             part[:, 0, place] = self.plan.code.basis.add(
                 part[:, 0, place], np.full_like(part[:, 0, place], ALIKE)
             )
-        return dealt(self, number, part, length)
+        return dealt(self, number, part, length, width)
 
     monkeypatch.setattr(HolderCheck, "_dealt", false)
     data, points = people()
@@ -134,14 +133,15 @@ def test_false_squares_that_fit_such_distances_are_noticed_as_products(monkeypat
         with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
             run_sums(policy(), data, faults=alike)
         return
-    monkeypatch.setattr(products, "square_claim", lambda basis, vectors, *_: nothing(basis, vectors))
+    fold = ProductVerifier._fold_squares
+
+    def nothing(self, *about):
+        """Inner products as long as those of squares, which hold."""
+        coins, found = yield from fold(self, *about)
+        return coins, [[tuple(map(np.zeros_like, each))] for (each,) in found]
+
+    monkeypatch.setattr(ProductVerifier, "_fold_squares", nothing)
     assert are_moved(run_sums(policy(), data, faults=alike), points)
-
-
-def nothing(basis, vectors):
-    """An inner product as long as that of squares, which holds."""
-    zeros = np.zeros((basis.lanes, vectors[0].size), basis.dtype)
-    return zeros, zeros, zeros[:, 0]
 
 
 def test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums(monkeypatch):

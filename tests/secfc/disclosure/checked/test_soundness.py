@@ -73,6 +73,11 @@ TABLE = {
         product_check.least_repetitions(P, 16384), repeated(16384), -60,
         "field/code/product_check.py", "Fraction(1, 2**60)",
     ),
+    "products beside squares of 784 features": Soundness(
+        product_check.least_repetitions(P, 16384, 784),
+        lambda r: float(math.log2(product_check.miss_bound(P, 16384, r, 784))), -60,
+        "field/code/product_check.py", "Fraction(1, 2**60)",
+    ),
     "products of a million": Soundness(
         product_check.least_repetitions(P, 1 << 20), repeated(1 << 20), -60,
         "field/code/product_check.py", "Fraction(1, 2**60)",
