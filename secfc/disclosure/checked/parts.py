@@ -88,7 +88,7 @@ def digest_share(context: bytes, part: int, share: Array) -> bytes:
     """32 bytes of a part's share."""
     text = context + part.to_bytes(4, "little")
     digest = hashlib.blake2b(text, digest_size=SIZE, person=b"secfc-part-share")
-    digest.update(np.ascontiguousarray(share, "<u8").data)
+    digest.update(np.ascontiguousarray(share, share.dtype.newbyteorder("<")).data)
     return digest.digest()
 
 
