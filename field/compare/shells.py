@@ -14,9 +14,10 @@ know.  A tournament finds the nearest center, whose distance is selected under a
 append the known rows, and the dealer appends masks of 0: an appended row is compared with a masked one, so
 what members see stays uniform.
 
-The contest must decide the rows that a test lets pass, not those of honest clients alone: where several
-clients share a row, one of them can add to another's, and a difference that wraps around would put a row of
-any length into the first shell.
+A difference that wraps around the modulus would put a row of any length into the first shell.  The contest
+decides rows of the length that honest ones are clipped to: where an honest client holds a row, nobody makes
+it another one (`secfc.disclosure.checked.products.HolderCheck`), and who alone holds a false row could add
+as much to a sum in its noise.
 """
 
 from __future__ import annotations
@@ -57,6 +58,11 @@ def shell_squares(radius: int) -> tuple[int, ...]:
     return tuple(radius**2 << j for j in range(SHELLS))
 
 
+def shell_modulus(radius: int, longest: int) -> int:
+    """What the modulus must exceed, of rows up to so many steps from 0, and centers up to twice as many."""
+    return 2 * ((3 * longest) ** 2 + shell_squares(radius)[-1])
+
+
 def shell_contest(k: int, radius: int) -> ArgminContest:
     """The shell about the nearest of k centers: outcome SHELLS h + j, the last for rows beyond all shells.
 
@@ -78,8 +84,7 @@ def shell_contest(k: int, radius: int) -> ArgminContest:
     wanted.append([True] + [False] * k)
     return ArgminContest(
         (1,) * (k + SHELLS), (*pairs, *beyond), np.array(literals, np.int64), np.array(wanted, np.bool_),
-        np.arange(len(literals), dtype=np.int32), shift=shell_squares(radius)[-1],
-        known=shell_squares(radius),
+        np.arange(len(literals), dtype=np.int32), known=shell_squares(radius),
     )  # fmt: skip
 
 

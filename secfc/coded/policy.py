@@ -177,6 +177,10 @@ class PolicyCapabilities:
         """Whether clients compare distances, which then nobody decodes."""
         return self.exposes not in ("distances", "noisy distances")
 
+    def weigh_centers(self, m: int) -> int:
+        """Of how many of m points a center that distances are measured to is the sum, at most."""
+        return 1 if self.sums else m
+
     @property
     def rounds(self) -> bool:
         """Whether centers may be rounded: by sizes that all hear, and by what somebody deals."""

@@ -575,11 +575,11 @@ def choose_range(way: LloydSettings, public: PublicFacts, layout: RowLayout, ell
     plain = way.disclosure.headroom(way, public, layout)
     dealers = max(map(len, layout.groups))
     colluding = max(1, t) if dealers > 1 else 1
-    size, rounds, d = way.quantization.largest or layout.m, 0, layout.padded_features(public.d, max(1, ell))
+    size = way.quantization.largest or way.disclosure.capabilities.weigh_centers(layout.m)
+    rounds, d = 0, layout.padded_features(public.d, max(1, ell))
     if way.quantization.centers == "rounded":
         size, rounds = 1 << FRACTION, size
-    aside = 1 if rounds and way.init.grows else 0
-    judged = layout.m * (layout.explained is not None)
+    aside, judged = int(rounds and way.init.grows), layout.m * (layout.explained is not None)
     wish = _Wish(
         way.disclosure, plain, d, size, ell, dealers, layout.multiple, colluding, rounds, aside, judged
     )

@@ -226,7 +226,7 @@ class SecFC:
             code, self.disclosure.clip_quantizer(chosen.quantizer), public.clients, layout,
             layout.padded_features(public.d, ell),
             largest_k(elbow or self.k), self.max_iter, self.n_init, self.init, tuple(revealing),
-            self.quantization.largest or layout.m,
+            self.quantization.largest or self.disclosure.capabilities.weigh_centers(layout.m),
             chosen.headroom, self.threshold.max_cheaters, chosen.block, RunTerms(self, public), public.seed,
             self.release.smallest_center, 10 * layout.m if predictions is None else predictions,
             elbow, self.runtime.network, () if self.runtime.workers is None else workers,

@@ -425,7 +425,7 @@ def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
     if question.operation is Operation.WITHIN and len(question.labels) != plan.m:
         return 1, 0  # of a rehearsal: see `_tiles`
     rivals = 2 * question.k if question.operation is Operation.SPLIT else question.k
-    sizes = np.maximum(1, plan.m // rivals - np.arange(rivals))
+    sizes = np.clip(plan.m // rivals - np.arange(rivals), 1, plan.largest)
     seating = CommitteeChoice(committee_size(plan.code.t), dealer)
     schedule = ComparisonSession(plan, question, sizes, seating).schedule
     if not isinstance(schedule, BlockwiseContest):

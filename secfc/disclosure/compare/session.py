@@ -21,7 +21,7 @@ from field.compare.correlated_randomness import residue_words
 from field.compare.dealer_protocol import DealerSchedule
 from field.compare.rounding import CenterRounding
 from field.compare.shared_step import side_margin
-from field.compare.shells import ShellTournament
+from field.compare.shells import ShellTournament, shell_modulus
 from field.compare.tournament import Tournament
 from field.kernels.compiling import split_range
 from field.ring.basis import Basis, lanes_for
@@ -449,9 +449,8 @@ class ComparisonSession:
         if self.hidden:
             return DealerSchedule(contest, plan.code.basis, plan.m)
         if isinstance(self.rivals, NearestShell):
-            basis = plan.code.basis
-            lanes = lanes_for(contest.needed(plan.d, plan.proven), basis.primes)
-            basis, rows = basis.prefix(lanes), self.rivals.rows
+            needed, rows = shell_modulus(self.rivals.radius, plan.radius), self.rivals.rows
+            basis = plan.code.basis.prefix(lanes_for(needed, plan.code.basis.primes))
             levels = tuple[int, ...]()
             if rows > 1:
                 levels = choose_levels(rows, basis, plan.m, self.seating.size, plan.network, alike=True)

@@ -23,9 +23,9 @@ from field.arrays import Array
 from field.code.masking import deal_values
 from field.code.rows import ClusterSums, CodedRows
 from field.compare.assignment_step import AssignmentStep, SharedLabels
-from field.compare.shells import UNIT, residual_sums, shell_contest, shell_sensitivity, shell_weights
+from field.compare.shells import UNIT, residual_sums, shell_modulus, shell_sensitivity, shell_weights
 from field.ring.noise import Deviation, discrete_gaussian, wide_noise
-from field.ring.quantize import Quantizer
+from field.ring.quantize import Quantizer, squared_norms
 from field.secrets.coins import Coins, StoredCoins
 from secfc.coded.membership import Private
 from secfc.coded.messages import CodedCenters, MissingMessages, NoiseShares, RevealCenters, RunEnded
@@ -81,8 +81,8 @@ from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, to_all
 from secfc.roles.messages import Message, check_residues, compact_labels
 
-STEPS = 1 << 12  # of the integers, within the radius: as many as keep comparisons narrow
-LEAST_RADIUS = 1 << 5  # steps, of shells: a step is then little beside it
+STEPS = 1920  # of the integers, within the radius: of few more than these one lane tells no shells apart
+LEAST_RADIUS = 1 << 4  # steps, of shells: a step is then little beside it
 GROUPS = 2  # a cluster, that questions may be about
 FINDING = 2  # questions that look for a start among the server's points, or among cones
 NEAR, FAR = 0.97, 0.85  # of what rows may weigh: above it they lie near, below it far
@@ -123,8 +123,8 @@ class NoisySums(ExactPolicy):
     Notes
     -----
     Each client computes labels of its own rows from the rows and the opened centers.  No labels, sizes or
-    costs are opened, nor labels by `RandomizedResponse`: each of c holders would answer for the same row, at
-    c times the epsilon.  Where each row lies at one client alone, `FedDPKMeans(noise=SharedNoise())` releases
+    costs are opened, nor labels by `RandomizedResponse`: nobody knows who else holds a row, so each of c
+    holders would answer for it, at c times the epsilon.  Where each row lies at one client alone, `FedDPKMeans(noise=SharedNoise())` releases
     noisy sums of the same kind at far less work.
     """
 
@@ -165,6 +165,9 @@ class NoisySums(ExactPolicy):
     def clip_quantizer(self, quantizer: Quantizer) -> Quantizer:
         scale = min(quantizer.scale, STEPS / self.radius.value)
         return replace(quantizer, scale=scale, radius=self.radius.steps(scale))
+
+    def stretch_headroom(self, headroom: int, stretch: int) -> int:
+        return headroom  # see `field.compare.shells`
 
     def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         if public.derived:
@@ -257,7 +260,7 @@ class NoisySums(ExactPolicy):
         widest, basis = 2 * plan.radius, plan.code.basis
         one = math.ceil(self.deviation_within(plan, widest))
         sums = 2 * (plan.m * UNIT * max(widest, count_unit(widest, plan.d)) + plan.code.n * REACH * one)
-        needed = max(sums, shell_contest(plan.k, widest).needed(plan.d, plan.proven))
+        needed = max(sums, shell_modulus(widest, plan.radius))
         refuse_broken(
             self,
             Rule(
@@ -334,11 +337,6 @@ def next_radius(found: GroupAnswer, plan: CodedPlan, radius: int) -> int:
     return min(2 * plan.radius, math.floor(radius * math.sqrt(2))) if far else radius
 
 
-def farthest_center(plan: CodedPlan) -> int:
-    """How far from 0 a coordinate of a center lies at most, so that comparisons decide as planned."""
-    return min(plan.radius, plan.proven)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class SumsQuestion:
     """What sums are opened: their number, about centers (k, d) and a radius in steps, and who deals noise.
@@ -357,9 +355,8 @@ class SumsQuestion:
         k, d, n, detail = question.k, plan.d, len(plan.clients), question.detail
         if k > GROUPS * plan.k or len(detail) != 2 + k * d + n or not np.isin(detail[-n:], (0, 1)).all():
             raise FaultyServer(SERVER, f"asked for sums of other than d={d} features, or n={n} clients")
-        centers, most = detail[2:-n].reshape(k, d), farthest_center(plan)
-        beyond = bool(((centers < -most) | (centers > most)).any())
-        if beyond or not LEAST_RADIUS <= detail[1] <= 2 * plan.radius:
+        centers, most = detail[2:-n].reshape(k, d), 2 * plan.radius
+        if (squared_norms(centers) > most**2).any() or not LEAST_RADIUS <= detail[1] <= most:
             raise FaultyServer(
                 SERVER, "asked for sums about centers, or within a radius, that rows do not have"
             )
@@ -644,8 +641,10 @@ class NoisySumsServer:
 
     def ask(self, number: int, near: Array, radius: int) -> Role[tuple[Array, GroupAnswer]]:
         """Whole-number centers, as near these (k, d) as rows lie; noisy sums about them, weights in rows."""
-        (k, d), most = near.shape, farthest_center(self.plan)
-        centers = np.clip(np.rint(near), -most, most).astype(np.int64)
+        k, d = near.shape
+        # No rounded one is farther away than comparisons decide.
+        within = project_into_ball(near, max(0.0, 2 * self.plan.radius - math.sqrt(d) / 2))
+        centers = np.rint(within).astype(np.int64)
         values, asked = yield from self.open_sums(number, centers, radius)
         one = self.noise.client_deviation(asked.sensitivity, self.noise.sums, k * (d + 1))
         sigma, values = float(one) * math.sqrt(len(asked.dealers)) / UNIT, values.astype(float) / UNIT

@@ -1,7 +1,5 @@
 """Shells about public centers: sums on shares against Python integers, and what one row moves."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -92,9 +90,10 @@ def test_a_row_too_far_for_the_modulus_would_weigh_most(much):
     squares = np.array([[radius**2 + farthest + much]])
     one_hot, _ = compete(contest, basis, squares, shells.shell_squares(radius))
     assert np.flatnonzero(one_hot[0, :, 0])[0] == (0 if much else 6)
-    # So what is said to be needed holds both rows of every comparison.
-    reach = math.isqrt(squares.max()) // 2 + 1
-    assert contest.needed(1, reach) > 2 * max(4 * reach**2, 32 * radius**2)
+    # What is said to be needed holds a row at one end and a center at the other, and the last shell.
+    for longest in (100, 1 << 10, 1 << 14):
+        needed = shells.shell_modulus(radius, longest)
+        assert needed // 2 >= (3 * longest) ** 2 + 32 * radius**2
 
 
 def on_shares(points, centers, radius, unit, n, t, seed):
