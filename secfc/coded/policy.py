@@ -178,7 +178,7 @@ class PolicyCapabilities:
         return self.exposes not in ("distances", "noisy distances")
 
     def weigh_centers(self, m: int) -> int:
-        """Of how many of m points a center that distances are measured to is the sum, at most."""
+        """The number of points, m at most, of which a center that distances are measured to is the sum."""
         return 1 if self.sums else m
 
     @property

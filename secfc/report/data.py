@@ -444,6 +444,11 @@ class Report:
         return not self.noisy or self.account.follows
 
     @property
+    def simulated(self) -> bool:
+        """Whether one computer played all parties: between organizations nobody counts all messages."""
+        return bool(self.traffic)
+
+    @property
     def publishable(self) -> Report:
         """What of a differentially private run may be published: what is public, or noisy and paid for.
 

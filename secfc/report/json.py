@@ -75,7 +75,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "centers_withheld": list(found.withheld),
         "seconds": None if found.seconds is None else {**found.seconds, "wall": found.wall},
         "steps": found.steps,
-        "transcript": _transcript(found),
+        "transcript": _transcript(found) if found.simulated else None,
         "learned": found.learned,
         "clients_learned": account.heard,
         "attack": attacks_as_json(found.finding),

@@ -19,7 +19,7 @@ from secfc.data.inputs import require_library
 from secfc.kmeans.bisecting import Dendrogram
 from secfc.kmeans.elbow import CostCurve
 from secfc.report.data import Report, in_row_order, pool_points
-from secfc.report.people import SIMULATED, report_sections, report_summary
+from secfc.report.people import DEPLOYED, SIMULATED, report_sections, report_summary
 from secfc.report.terminal import Dots, Tiles, pluralize
 
 # Ten hues that also differ in lightness (Okabe and Ito's, and two grays); an eleventh cluster has the first.
@@ -63,7 +63,7 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
     return str(
         load_template().render(
             title=found.account.title,
-            simulated=SIMULATED,
+            where=SIMULATED if found.simulated else DEPLOYED,
             holders=holders,
             started=None if found.origin is None else found.origin.started,
             verified=found.verified,

@@ -468,6 +468,7 @@ def _sizes(found: Report) -> list[tuple[str, str]]:
 # A run in a dozen lines: what people read first, and what stays on their screen.
 
 SIMULATED = "A simulation: this computer saw all data; with secfc deploy no computer does."
+DEPLOYED = "Run between organizations: no computer saw all data."
 NAMES, SIZES = 4, 6  # that are listed
 SHORT = 66  # letters of a line there
 # How clear the choice of k is.
@@ -481,8 +482,9 @@ def report_summary(found: Report, *, rest: str = "--verbose") -> list[tuple[str,
         ("Data", _data(found)),
         ("Clusters", _summary_clusters(found)),
         *_labels(found),
-        ("Took", _took(found)),
     ]
+    if found.simulated:
+        lines.append(("Took", _took(found)))
     if dishonest := len(found.liars) + len(found.disputes) + len(found.excluded):
         lines.append(("Dishonest", f"{terminal.pluralize(dishonest, 'finding')}: {rest}"))
     if found.scores is not None and not found.noisy:

@@ -250,14 +250,7 @@ class ProductVerifier:
         Raises StalledStep; SuspectedParties if something does not fit, or coins were told differently.
         """
         asked, check = self.asked, self.asked.check
-        coins = yield from self._opened(talk)
-        folded: list[list[InnerProduct]] = [[] for _ in coins]
-        if squared is not None:
-            coins, folded = yield from self._fold_squares(talk, coins, *squared)
-        claimed = [
-            _together(asked.basis, [*more, *(claim(each) for claim in claims)])
-            for each, more in zip(coins, folded, strict=True)
-        ]
+        coins, claimed = yield from self._claimed(talk, claims, squared)
         zeros = self._masked_zeros(coins)
         products = [check.block_products(left, right) for left, right, _ in claimed]
         dealt = yield from self.reduce_products(talk, np.concatenate(products, axis=1))
@@ -294,6 +287,17 @@ class ProductVerifier:
         for j, message in received.items():
             check_residues(asked.basis, asked.plan.clients[j], message.values, mine.shape[1:])
         asked.accept({self.me: mine, **{j: message.values for j, message in received.items()}})
+
+    def _claimed(
+        self, talk: Talk, claims: Sequence[Claim], squared: tuple[Array, Array] | None
+    ) -> Role[tuple[list[Coins], list[InnerProduct]]]:
+        """By repetition public coins, and the inner product of all claims by these."""
+        coins = yield from self._opened(talk)
+        folded: list[list[InnerProduct]] = [[] for _ in coins]
+        if squared is not None:
+            coins, folded = yield from self._fold_squares(talk, coins, *squared)
+        each = ([*more, *(claim(of) for claim in claims)] for of, more in zip(coins, folded, strict=True))
+        return coins, [_together(self.asked.basis, some) for some in each]
 
     def _fold_squares(
         self, talk: Talk, coins: Sequence[Coins], vectors: Array, squares: Array

@@ -124,8 +124,8 @@ class NoisySums(ExactPolicy):
     -----
     Each client computes labels of its own rows from the rows and the opened centers.  No labels, sizes or
     costs are opened, nor labels by `RandomizedResponse`: nobody knows who else holds a row, so each of c
-    holders would answer for it, at c times the epsilon.  Where each row lies at one client alone, `FedDPKMeans(noise=SharedNoise())` releases
-    noisy sums of the same kind at far less work.
+    holders would answer for it, at c times the epsilon.  Where each row lies at one client alone,
+    `FedDPKMeans(noise=SharedNoise())` releases noisy sums of the same kind at far less work.
     """
 
     start: ClassVar[Start] = RandomLabels()

@@ -40,6 +40,7 @@ from secfc.deploy.site import SiteFile
 from secfc.deploy.toml_tables import TomlTable
 from secfc.errors import InputError
 from secfc.report.json import as_json
+from secfc.report.people import DEPLOYED
 from secfc.roles.description import describe_differences
 
 IDENTITIES = {name: bytes([i]) * 32 for i, name in enumerate(("b", "a", "c", "server"), 1)}
@@ -373,6 +374,11 @@ def test_the_server_of_a_run_with_a_budget_writes_what_may_be_published(tmp_path
     page = (tmp_path / "told.html").read_text()
     assert run.digest.hex() in page
     assert "is within the noise" in page
+    # It is no simulation, and its server counted nobody's messages but its own.
+    assert DEPLOYED in page
+    assert "simulation" not in page
+    assert " 0 messages" not in page
+    assert told["transcript"] is None
     # A client has none of it, nor a run without a budget.
     client = SimpleNamespace(run=run, file=SimpleNamespace(party="a"))
     assert results.publishable_texts(client, asked, outcome) == {}
