@@ -23,6 +23,7 @@ from secfc.kmeans.loop import Trace
 from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import ITERATE, STRIDE
 from secfc.roles.messages import FinalResult
+from tests.nightly import short
 from tests.secfc.queries import altered
 from tests.small import clustered
 
@@ -342,7 +343,7 @@ def test_a_client_that_missed_the_start_of_a_restart_blames_nobody():
     """What comes then looks like more steps than the restart before can have."""
     way = secfc.SecFC(k=3, threshold=1, n_init=3, max_iter=2, disclosure=secfc.Distances(blind=False))
     clean = secfc.fit(way, federation())
-    for missed in range(9):
+    for missed in range(0, 9, short(2, nightly=1)):
 
         def faults(e, missed=missed):
             gone = e.recipient == "client-3" and e.round == ITERATE + missed * STRIDE

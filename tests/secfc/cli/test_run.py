@@ -1010,27 +1010,30 @@ METHODS = (Method("toy", "is a toy", [*fields_of(LloydSteps, "n_init"), *fields_
 def test_a_new_algorithm_is_a_file_and_a_name_in_the_list() -> None:
     Path("toy.py").write_text(TOY)
     code = """
+import json, sys
 from importlib import import_module
+from click.testing import CliRunner
 from secfc.cli import methods
 methods.NAMES += ("toy",)
 methods.__path__.append(".")
 methods.methods.cache_clear()
-import_module("secfc.cli.clustering.run").run()
+run = import_module("secfc.cli.clustering.run").run
+done = [CliRunner().invoke(run, line) for line in json.loads(sys.argv[1])]
+print(json.dumps([(one.stdout, one.stderr, one.exit_code) for one in done]))
 """
-
-    def toy(*line: str) -> subprocess.CompletedProcess[str]:
-        program = [sys.executable, "-c", code, *line]
-        return subprocess.run(program, capture_output=True, text=True, check=False)
-
-    shown = " ".join(toy("--help-all").stdout.split())
+    plain = (*NPY, "-k", "2")
+    line = (*plain, "--algorithm", "toy", "--depth", "2", "--json")
+    lines = ("--help-all",), line, (*line, "--ell", "2"), (*plain, "--depth", "2")
+    program = [sys.executable, "-c", code, json.dumps(lines)]
+    told = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout
+    (shown, *_), (out, *ended), (_, ell, _), (_, depth, _) = json.loads(told)
+    shown = " ".join(shown.split())
     assert "; toy is a toy." in shown
     assert shown.index("--max-iter ") < shown.index("--depth") < shown.index("--verify ")
-    line = (*NPY, "-k", "2", "--algorithm", "toy", "--depth", "2", "--json")
-    done = toy(*line)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert strict_json(done.stdout)["parameters"]["depth"] == 2
-    assert "--ell has no meaning for --algorithm toy: leave it out." in toy(*line, "--ell", "2").stderr
-    assert "--depth has no meaning for --algorithm secfc" in toy(*NPY, "-k", "2", "--depth", "2").stderr
+    assert ended[1] == 0, out + ended[0]
+    assert strict_json(out)["parameters"]["depth"] == 2
+    assert "--ell has no meaning for --algorithm toy: leave it out." in ell
+    assert "--depth has no meaning for --algorithm secfc" in depth
 
 
 def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_run():

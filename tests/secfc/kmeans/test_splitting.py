@@ -301,8 +301,7 @@ def test_hidden_owners_have_the_labels_of_plaintext():
     ("kind", "turn"),
     [
         ("SplitQuery", 0),
-        ("ClusterCostQuery", 0),
-        *by_night(("LloydStepQuery", 3), ("SplitGainQuery", 2)),
+        *by_night(("ClusterCostQuery", 0), ("LloydStepQuery", 3), ("SplitGainQuery", 2)),
         *by_night(("SplitQuery", 2), ("SplitGainQuery", 0), ("ClusterCostQuery", 1)),
     ],
 )
@@ -321,7 +320,7 @@ def test_members_may_go_while_a_start_is_drawn(kind, turn):
     assert_same(result, plain, slice(1, None))
 
 
-@pytest.mark.parametrize("kind", every(2, ["SizeShare", "LloydStepQuery", "SplitQuery", "SplitGainQuery"]))
+@pytest.mark.parametrize("kind", every(4, ["SizeShare", "LloydStepQuery", "SplitQuery", "SplitGainQuery"]))
 @pytest.mark.parametrize("nth", [0, *by_night(2, 5)])
 def test_a_client_that_misses_a_message_of_a_start_blames_nobody(kind, nth):
     data, seen = federation(5, 60, 2), []
