@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import itertools
+import ssl
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ pytest.importorskip("websockets")
 
 from secfc.cli.deploy.check import check_audit, check_lines, earlier_runs
 from secfc.cli.deploy.operate import missing_state
-from secfc.cli.deploy.readiness import check_bound, check_hub, estimate_bytes, proxy_for
+from secfc.cli.deploy.readiness import check_bound, check_hub, ends_of, estimate_bytes, proxy_for, tls_reason
 from secfc.cli.deploy.results import Results
 from secfc.cli.deploy.run_file import build_run
 from secfc.cli.deploy.site import LoadedSite
@@ -23,6 +26,7 @@ from secfc.data.party import Party
 from secfc.errors import InputError
 from secfc.transport.journal import Journal
 from tests.secfc.deploy.sites import Sites, blobs, free_port
+from tests.secfc.deploy.test_lines import certificate, pem
 
 ROWS = blobs((12, 15, 14))
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "socks_proxy", "ws_proxy", "wss_proxy", "no_proxy")
@@ -132,6 +136,24 @@ def test_what_earlier_runs_over_the_same_rows_have_opened_is_said(site):
     assert list(earlier_runs(later, later.agreed(), Party("site-0", ROWS["site-1"]))) == []
 
 
+def test_check_says_that_nobody_can_be_spared_who_serves_besides_and_what_earlier_runs_showed(site):
+    first = site()
+    first.charge(first.agreed(), first.party(first.agreed())[0], bytes(16))
+    later = site(session=bytes(32), options={"bound": 32.0, "t": 1}, served_by="site-1")
+    lines = itertools.takewhile(lambda line: line.what != "versions", check_lines(later, offline=True))
+    warned = {line.what: line.more for line in lines if line.state == "warn"}
+    assert warned.keys() == {"losses", "serves", "earlier"}
+    assert "nobody can be done without" in warned["losses"]
+    assert "site-1" in warned["serves"]
+    assert "all 12 rows were in 'a test'" in warned["earlier"]
+
+
+def test_a_sites_own_threads_and_folder_are_those_of_its_part(site, tmp_path):
+    here = site()
+    own = replace(here, file=replace(here.file, threads=3, scratch=tmp_path)).agreed().algorithm.runtime
+    assert (own.threads, own.scratch) == (3, str(tmp_path))
+
+
 # Most megabytes of a client's journal and memory, five of 50,000 rows, by `deviating` and clusters, over
 # several steps; over one, the first had 165.
 @pytest.mark.parametrize(("deviating", "k", "most", "held"), [
@@ -160,6 +182,36 @@ def test_status_tells_a_journal_that_is_lost_from_a_run_that_is_over(site):
     assert f"Put {here.journal} back" in missing_state(here)
     here.audit.append("join", "finished", session=session)
     assert missing_state(here) == "this site's part in it is over"
+
+
+@pytest.mark.parametrize(("why", "helps"), [
+    ("certificate has expired", "whoever runs the hub renews it"),
+    ("certificate is not yet valid", "the clock of this machine"),
+    ("Hostname mismatch, certificate is not valid for 'a'.", "it is for another name"),
+    ("unable to get local issuer certificate", "--authority"),
+    (None, "is it another service?"),
+])  # fmt: skip
+def test_what_helps_against_a_failure_of_tls_depends_on_its_reason(why, helps):
+    error = ssl.SSLError(1, "wrong version number") if why is None else ssl.SSLCertVerificationError(1, why)
+    error.verify_message = error.reason = why or "wrong version number"
+    said = tls_reason("wss://hub", error)
+    assert helps in said
+    assert (why or "TLS 1.3") in said
+
+
+def test_certificates_that_end_within_a_month_are_warned_of_the_hubs_and_those_of_the_run_file(site):
+    def warned(hub, ours):
+        authority = pem(certificate("ours", hours=24 * ours)[1])
+        ends = datetime.now(UTC) + timedelta(days=hub, hours=1)
+        tls = SimpleNamespace(getpeercert=lambda: {"notAfter": f"{ends:%b %d %H:%M:%S %Y} GMT"})
+        socket = SimpleNamespace(transport=SimpleNamespace(get_extra_info=lambda name: tls))
+        return [(line.state, line.more) for line in ends_of(site(authority=authority), socket)]
+
+    assert warned(31, 31.5) == []
+    ((state, said),) = warned(29, 31.5)
+    assert (state, "expires in 29 days" in said) == ("warn", True)
+    ((state, said),) = warned(31, 28.5)
+    assert (state, "certificate of the run file" in said, "in 28 days" in said) == ("warn", True, True)
 
 
 def test_results_that_are_there_or_cannot_be_written_are_said_before_a_run(site, monkeypatch):

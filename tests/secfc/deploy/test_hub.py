@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("websockets")
+from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 
 import secfc
@@ -16,7 +17,8 @@ from field import SeededCoins
 from field.ring.errors import install_command
 from field.secrets.channels import Identity
 from secfc.algorithm import PublicFacts
-from secfc.deploy.hub import Hub
+from secfc.cli.deploy.hub import HubOptions, _numbers, _serve
+from secfc.deploy.hub import UNKNOWN, Hub, waiting_path
 from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub, take_part_at_hub
 from secfc.errors import InputError
 from secfc.pipeline import seal_roles
@@ -249,10 +251,11 @@ def test_parties_meet_at_an_ipv6_address():
     assert asyncio.run(asyncio.wait_for(converse(), 30))[1] == b"word"
 
 
-def test_strangers_are_turned_away_beyond_a_number_and_parties_of_one_address_are_not(monkeypatch):
+@pytest.mark.parametrize("cap", ["OF_AN_ADDRESS", "OF_ALL"])
+def test_strangers_are_turned_away_beyond_a_number_and_parties_of_one_address_are_not(monkeypatch, cap):
     from secfc.deploy import hub as room
 
-    monkeypatch.setattr(room, "OF_AN_ADDRESS", 3)
+    monkeypatch.setattr(room, cap, 3)
 
     async def converse():
         middle = hub("a", "b")
@@ -279,6 +282,25 @@ def test_strangers_are_turned_away_beyond_a_number_and_parties_of_one_address_ar
             return await hearing
 
     assert asyncio.run(asyncio.wait_for(converse(), 30)) == b"word"
+
+
+def test_who_does_not_say_in_time_who_it_is_is_closed(monkeypatch):
+    monkeypatch.setattr("secfc.deploy.hub.GREETING", 0.3)
+
+    async def converse():
+        middle = hub("a", "b")
+        async with middle.serving() as server:
+            mute, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+            async with connect(url_of(server) + waiting_path(RUN, "a", "b")) as unsigned:
+                await asyncio.wait_for(unsigned.wait_closed(), 10)
+                assert unsigned.close_code == UNKNOWN
+            try:
+                await asyncio.wait_for(mute.read(), 10)
+            finally:
+                writer.transport.abort()
+            assert (middle.counters.refused, middle.strangers.now) == (1, 0)
+
+    asyncio.run(converse())
 
 
 def test_a_slow_reader_delays_no_other_pair():
@@ -360,6 +382,40 @@ def test_health_and_numbers_are_on_pages_of_the_loopback_and_name_nobody():
             base = base.removesuffix(end)
         assert name.endswith("_created") or base in told
         assert "{" not in name or "{le=" in name
+
+
+def test_a_hubs_page_is_red_while_an_end_waits_for_long_and_says_since_when(monkeypatch):
+    async def converse():
+        middle = hub("a", "b")
+        async with middle.serving() as server, _numbers(middle, 0) as page:
+            hearing = asyncio.create_task(party(hears("a"), url_of(server), "b", ("a",)))
+            while not middle.waits():
+                await asyncio.sleep(0.01)
+            assert await fetched(page, "/healthz") == ("200", "ok\n")
+            monkeypatch.setattr("secfc.deploy.metrics.STUCK", 0.0)
+            status, said = await fetched(page, "/healthz")
+            assert (status, said[:50]) == ("503", "1 ends wait for a peer that is not there, since 20")
+            await party(says("b"), url_of(server), "a", ("b",))
+            assert await fetched(page, "/healthz") == ("200", "ok\n")
+            await hearing
+
+    asyncio.run(asyncio.wait_for(converse(), 30))
+
+
+def test_a_hub_says_an_ipv6_address_in_brackets(caplog):
+    if not sockets.has_ipv6:
+        pytest.skip("there is no IPv6 here")
+
+    async def converse():
+        serving = asyncio.create_task(_serve(hub(), HubOptions((), host="::1", port=0, plain=True), None))
+        while "listens" not in caplog.text:
+            await asyncio.sleep(0.01)
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+    with caplog.at_level("INFO", "secfc.deploy"):
+        asyncio.run(asyncio.wait_for(converse(), 30))
+    assert re.search(r"ws://\[::1\]:\d+", caplog.text)
 
 
 def test_without_websockets_the_extra_is_named(monkeypatch):

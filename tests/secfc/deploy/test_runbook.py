@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("websockets")
 
 from secfc.cli.deploy.logs import OFTEN, Log
+from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.shell import errors
+from secfc.cli.shell.program import main
 from secfc.deploy import metrics
-from tests.secfc.deploy.sites import HERE, blobs, sites
+from tests.secfc.deploy.sites import HERE, Sites, blobs, sites
 
 pytestmark = pytest.mark.deployment
 
@@ -53,6 +57,54 @@ def test_alerts_are_about_numbers_that_there_are_and_lead_to_the_runbook():
         assert (page, f"#{anchor}" in anchors) == ("runbook.md", True), rule
     for name in re.findall(r"`(secfc_\w+)`", PAGE):
         assert name in known, name
+
+
+def test_units_start_again_what_is_suspended_or_died_and_nothing_that_has_ended():
+    units = re.findall(r"```ini\n(\[Unit\].*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
+    ends = [re.search(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)[1].split() for unit in units]
+    final = (errors.Failed, errors.RefusedInput, errors.BelowFloorRefusal, errors.FewerSites)
+    assert [sorted(map(int, codes)) for codes in ends] == [
+        sorted(one.exit_code for one in final), [errors.RefusedInput.exit_code]
+    ]  # fmt: skip
+    assert re.findall(r"^Restart=(.*)$", "".join(units), re.MULTILINE) == ["on-failure", "always"]
+
+
+def test_operators_decide_on_record_what_the_run_and_their_floors_allow_and_nothing_else(tmp_path):
+    run = Sites(tmp_path, blobs((12, 15, 14, 13, 11)), k=3, options={"bound": 32.0, "t": 1})
+    path = tmp_path / "site-0" / "site.toml"
+
+    def asked(command, *more):
+        done = CliRunner().invoke(main, ["deploy", command, str(path), *more])
+        return done.exit_code, done.output
+
+    def recorded():
+        return [(said["what"], said["outcome"]) for said in LoadedSite.read(path).audit.entries()]
+
+    assert asked("go-on", "--without", "site-1")[0] == 2  # no run is under way
+    LoadedSite.read(path).open_journal().close()
+    for names, why in (
+        ("server", "nobody can take the server's place"), ("site-9", "no other client"),
+        ("site-1,site-2,site-3", "too few are left"),
+    ):  # fmt: skip
+        code, said = asked("go-on", "--without", names)
+        assert (code, why in said) == (2, True), said
+    run.write_site("site-0", named=False, floors="fewest_clients = 5\n")
+    code, said = asked("go-on", "--without", "site-1")
+    assert (code, "fewest_clients" in said) == (4, True), said
+    assert recorded() == []
+    run.write_site("site-0", named=False)
+    assert asked("go-on", "--without", "site-1")[0] == 0
+    assert recorded() == [("go-on", "decided")]
+    said = asked("status")[1]
+    assert "no process runs; the same command goes on" in said
+    assert "to go on without site-1" in said
+    assert "not yet heard of: site-2, site-3, site-4, server" in said
+    assert asked("clean")[0] == 2
+    assert asked("abort")[0] == 0
+    assert recorded() == [("go-on", "decided"), ("abort", "decided")]
+    assert "AbortedByOperator" in asked("status")[1]
+    code, said = asked("clean")
+    assert (code, "deleted" in said) == (0, True), said
 
 
 @pytest.mark.nightly
@@ -98,6 +150,7 @@ def test_connections_that_break_again_and_again_are_said_once_and_on_the_board(t
                 log.peer(peer, "broke")
         assert not log.breaks_often
         assert "note" not in log.board.read_text()
+        assert "away      server, since 20" in log.board.read_text()
         for _ in range(3):
             log.peer("b", "broke")
     assert caplog.text.count("second process takes part with this site's key") == 1

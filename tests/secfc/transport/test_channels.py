@@ -17,7 +17,7 @@ from secfc.roles import messages as shared
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport import network
 from secfc.transport.channel import AsyncioStream, ConnectionKeys
-from secfc.transport.link import Link
+from secfc.transport.link import BEAT, Link, frame_parts
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night, covering
@@ -227,6 +227,27 @@ def test_a_connection_that_breaks_and_is_not_renewed_is_missed():
 
     assert asyncio.run(converse(100))["b"] == {}
     assert list(asyncio.run(converse(1 << 40))["b"]) == ["a"]
+
+
+@pytest.mark.parametrize(("comes", "broken"), [
+    (b"", True), (b"".join(frame_parts(BEAT, None)), True), (bytes(100), False),
+], ids=["nothing", "signs of life", "more of it"])  # fmt: skip
+def test_a_message_that_is_cut_off_breaks_its_connection_and_a_slow_one_does_not(comes, broken):
+    async def converse():
+        one, other = Pipe.pair()
+        link = Link(one)
+        tasks = [asyncio.ensure_future(work) for work in (link.watch(0.12), link.read_message(1 << 20))]
+        await other.write(b"so far, and no further")
+        with contextlib.suppress(BrokenPipeError):
+            for _ in range(20 if not broken else 1000):
+                await other.write(comes)
+                await asyncio.sleep(0.02)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return other.outward.ended
+
+    assert asyncio.run(converse()) is broken
 
 
 def test_a_frame_that_began_on_one_connection_does_not_end_on_another():
