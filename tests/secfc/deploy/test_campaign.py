@@ -3,10 +3,9 @@
     python -m pytest -m nightly tests/secfc/deploy/test_campaign.py          # all of them
 
 Nobody of the three clients can be done without, so every fault must be survived and none can be hidden.
-On 28 November 2026 all 144 faults went well, under a load of 8 to 16, and with journals of version 5 all of
-them again, on two commits: of these, six came to no fault in two minutes, or to no end in four, at a load of
-over 20, and went well when tried again, the last in 40 seconds at a load of 12.  On 27 November absences of
-each kind of party, of two and of all, killed and stopped, of 39 of 43 seconds and of ten real minutes.
+On 28 November 2026 all 144 faults went well in one run of 61 minutes, under a load of 10 to 35.  On 27
+November absences of each kind of party, of two and of all, killed and stopped, of 39 of 43 seconds and of ten
+real minutes.
 """
 
 import contextlib
@@ -37,8 +36,9 @@ PHASES = (
     "sharing points", "agreeing on keys", "clustering", "leaving",
 )  # fmt: skip
 KINDS = ("kill", "stop", "disc")
-# Seconds for which a party stands still: longer than a pulse.
-STILL = 6.0
+# Seconds for which a party stands still: longer than a pulse; and in which a machine, however busy, comes to a
+# phase, or to the end.
+STILL, BUSY = 6.0, 600.0
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Fault:
     def reached(self, run) -> None:
         """Wait until the first one is there: it leaves once its results are on disk."""
         if self.phase == "leaving":
-            run.until_said(self.where, '"event": "results"')
+            run.until_said(self.where, '"event": "results"', BUSY)
         else:
-            run.until(self.where, self.phase)
+            run.until(self.where, self.phase, BUSY)
 
 
 EACH = [Fault((who,), phase, kind) for who, phase, kind in itertools.product(PARTIES, PHASES, KINDS)]
@@ -102,7 +102,7 @@ def die(run, fault, discs):
     for name in fault.who:
         run.processes[name].send_signal(signal.SIGKILL)
     for name in fault.who:
-        code = run.processes[name].wait(30)
+        code = run.processes[name].wait(BUSY)
         assert code in (-signal.SIGKILL, 0)
         if code and (name == "hub" or list((run.folder / name / "journal").glob("*.journal"))):
             run.start(name)
@@ -123,7 +123,7 @@ def fill(run, fault, discs):
         with contextlib.suppress(OSError), discs[name].open("wb") as file:
             file.write(bytes(1 << 21))
     for name in fault.who:
-        code = run.processes[name].wait(120)
+        code = run.processes[name].wait(BUSY)
         discs[name].unlink()
         assert code in (75, 0), run.log(name)  # who had nothing more to write has ended well
         assert code == 0 or f"{discs[name].parent}" in run.log(name)
@@ -133,6 +133,7 @@ def fill(run, fault, discs):
 ACTS = {"kill": die, "stop": stand_still, "disc": fill}
 
 
+@pytest.mark.timeout(4 * BUSY)
 @pytest.mark.parametrize("fault", [*SHORT, *by_night(*(f for f in ALL if f not in SHORT))], ids=str)
 def test_whatever_happens_to_whom_in_which_phase_all_have_the_labels_of_fit(tmp_path, nursery, labels, fault):
     waiting = replace(QUICK, pulse=4.0, patience=120.0, rejoin=120.0)
@@ -147,7 +148,7 @@ def test_whatever_happens_to_whom_in_which_phase_all_have_the_labels_of_fit(tmp_
         run.start_all()
         fault.reached(run)
         ACTS[fault.kind](run, fault, discs)
-        for name, code in run.everybody(240).items():  # who is killed after its journal has gone has ended
+        for name, code in run.everybody(BUSY).items():  # who is killed after its journal has gone has ended
             gone = code == -signal.SIGKILL and fault.phase == "leaving" and name in fault.who
             assert code == 0 or gone, run.log(name)[-2000:]
         for client in ROWS:
@@ -178,7 +179,7 @@ def test_an_absence_of_less_than_rejoin_suspends_nobody(tmp_path, nursery, label
         assert [run.processes[name].poll() for name in others] == [None] * len(others)
         for name in who:
             run.start(name) if how == "kill" else run.processes[name].send_signal(signal.SIGCONT)
-        assert set(run.everybody(240).values()) == {0}, run.log("site-0")
+        assert set(run.everybody(BUSY).values()) == {0}, run.log("site-0")
         for client in ROWS:
             assert (run.labels(client) == labels[client]).all()
 
