@@ -36,8 +36,8 @@ PHASES = (
     "sharing points", "agreeing on keys", "clustering", "leaving",
 )  # fmt: skip
 KINDS = ("kill", "stop", "disc")
-# Seconds for which a party stands still: longer than a pulse; and in which a machine, however busy, comes to a
-# phase, or to the end.
+# Seconds for which a party stands still: longer than a pulse; in which a busy machine comes to a phase, or an
+# end.
 STILL, BUSY = 6.0, 600.0
 
 
