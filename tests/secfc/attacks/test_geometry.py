@@ -26,7 +26,7 @@ from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.data.inputs import build_algorithm
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER
-from tests.nightly import every
+from tests.nightly import by_night, every
 
 N = 5  # clients: the fewest for ell=2, t=1
 
@@ -79,7 +79,7 @@ def partial():
 
 
 @pytest.mark.parametrize("init", every(2, [RandomLabels(), RandomPoints(), KMeansPlusPlus()]), ids=repr)
-@pytest.mark.parametrize(("m", "sd"), [(400, 20), (1000, 1)])
+@pytest.mark.parametrize(("m", "sd"), [(400, 20), *by_night((1000, 1))])
 def test_everything_is_recovered_once_the_rank_is_d(init, m, sd):
     case = Case(mixture(m, 20, 4, sd), 4, init=init, n_init=8)
     judgement = judge_guess(reconstruct_geometry(case.view()), case.points)

@@ -384,7 +384,7 @@ def played_alone(scenario):
     return dataclasses.replace(scenario, algorithm=vary(scenario.algorithm, deviating=0))
 
 
-@pytest.mark.parametrize("name", ["own labels", "own labels, restarts, a client deals"])
+@pytest.mark.parametrize("name", ["own labels", *by_night("own labels, restarts, a client deals")])
 def test_whoever_falsified_a_step_is_suspected_when_others_take_it_again(name):
     scenario, quiet = played_alone(EVERY[name]).with_clusters(2), Network({}, False)
     scenario.run(quiet)

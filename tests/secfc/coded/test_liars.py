@@ -26,7 +26,7 @@ from secfc.roles.exchange import ITERATE, SERVER
 from secfc.roles.messages import Contributors, Hello
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
-from tests.nightly import every, trials
+from tests.nightly import every, short, trials
 from tests.secfc.lying import saying
 from tests.secfc.transport.test_wire import over_sockets, roles_of
 from tests.small import clustered, same_runs
@@ -819,7 +819,7 @@ def test_a_run_that_crashed_resumes_with_the_same_challenges(tmp_path, liars, de
 
     fed, way = federation(n=7), algorithm(liars, secfc.Distances(dealt=dealt))
     lie = lying(REPLIES if liars else (), ["client-2"], moved())
-    for left in (20, 60, 90, 110, 130):
+    for left in short((60, 110), nightly=(20, 60, 90, 110, 130)):
 
         def crash(e, left=left):
             crash.left = getattr(crash, "left", left) - 1

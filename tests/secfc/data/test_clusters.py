@@ -19,6 +19,7 @@ from secfc.errors import Caution, InputError
 from secfc.kmeans.loop import measure_stability
 from secfc.report.clusters import Stability
 from secfc.roles.exchange import SERVER
+from tests.nightly import by_night
 from tests.small import invoke
 
 
@@ -96,7 +97,9 @@ def test_clients_of_different_columns_have_gaps_in_a_profile() -> None:
     assert found.profile().mean[0] == pytest.approx(pd.concat([sites[0]["age"], sites[1]["age"]]).mean())
 
 
-@pytest.mark.parametrize(("policy", "known"), [("assignments", 1), ("distances", 1), ("own-labels", 0)])
+@pytest.mark.parametrize(
+    ("policy", "known"), [("assignments", 1), *by_night(("distances", 1)), ("own-labels", 0)]
+)
 def test_stability_is_of_labels_that_whoever_computes_it_sees(
     policy: str, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,9 +147,8 @@ def test_a_restart_whose_points_are_all_in_one_cluster_costs_what_it_costs():
 @pytest.mark.parametrize(
     ("kind", "turn"),
     [
-        ("ClusterCostQuery", 1),
         ("DeliverLabels", 0),
-        *by_night(("ClusterCostQuery", 0), ("LloydStepQuery", 3)),
+        *by_night(("ClusterCostQuery", 0), ("ClusterCostQuery", 1), ("LloydStepQuery", 3)),
     ],
 )
 def test_restarts_survive_a_member_that_goes_with_its_part_of_the_labels(kind, turn):

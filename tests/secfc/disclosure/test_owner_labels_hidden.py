@@ -16,7 +16,7 @@ from secfc.data.inputs import build_algorithm
 from secfc.disclosure.owner_labels.output import HiddenOwners
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.roles.exchange import SERVER, run_alone
-from tests.nightly import covering, short
+from tests.nightly import covering, every, short
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_owner_labels import HIDDEN, tell_owners
 from tests.secfc.disclosure.test_owner_labels_views import received
@@ -75,7 +75,7 @@ def assert_held_alike(result, data, told=None):
 
 
 @pytest.mark.parametrize(
-    ("dealer", "more"), covering([SERVER, None, "client-4"], [{}, {"n_init": 2}, {"k": "2..4"}])
+    ("dealer", "more"), every(2, covering([SERVER, None, "client-4"], [{}, {"n_init": 2}, {"k": "2..4"}]))
 )
 def test_holders_have_their_labels_whatever_the_start_and_whoever_deals(more, dealer):
     data, _ = overlapping(5, 30, 18, seed=3)

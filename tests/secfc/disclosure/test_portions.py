@@ -158,7 +158,7 @@ def roles_of(algorithm, fed):
     return roles
 
 
-@pytest.mark.parametrize("policy", every(2, DEALT[:5]), ids=repr)
+@pytest.mark.parametrize("policy", every(4, DEALT[:5]), ids=repr)
 def test_parties_that_wait_for_one_another_get_the_same(policy):
     fed = federation(N, M, 2)
     over, expected = over_pipes(roles_of(way(policy), fed)), simulate(roles_of(way(policy), fed)).results
@@ -188,7 +188,7 @@ def losses(numbers):
     return st.dictionaries(st.sampled_from(numbers), fault, min_size=1, max_size=3)
 
 
-@pytest.mark.parametrize("policy", every(2, DEALT[:5]), ids=repr)
+@pytest.mark.parametrize("policy", every(4, DEALT[:5]), ids=repr)
 def test_losses_cost_no_exactness_and_nobody_is_blamed(policy):
     """Of whatever is sent after the shares are, whose loss costs a client's rows."""
     plain = fit(way(policy, plain=True))

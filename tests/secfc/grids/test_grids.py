@@ -187,7 +187,7 @@ def evaluated_row(asked):
 
 @pytest.mark.parametrize("jobs", [2, *by_night(4)])
 def test_rows_are_equal_but_for_times_whatever_runs_at_a_time(jobs):
-    axes = {"n": [3, 4], "seed": [0, 1], **SMALL}
+    axes = {"n": [3], "seed": [0, 1], **SMALL}
     assert list(map(same, secfc.grid(jobs=jobs, **axes))) == list(map(same, secfc.grid(**axes)))
 
 

@@ -193,7 +193,9 @@ def test_bytes_are_decimal(size: int, shown: str) -> None:
 def test_the_report_is_strict_json_with_and_without_centers(labeled: secfc.Federation) -> None:
     # More clusters than points near them: some end up empty, and an empty cluster has no center.
     for algorithm in (
-        secfc.SecFC(60, threshold=1, release=secfc.Release(reveal_centers=True, smallest_center=1)),
+        secfc.SecFC(
+            60, 1, secfc.RandomLabels(), release=secfc.Release(reveal_centers=True, smallest_center=1)
+        ),
         secfc.Lloyd(60),
         secfc.KFed(3, 2),
     ):

@@ -877,7 +877,7 @@ def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_pa
     assert at > 7
 
 
-@pytest.mark.parametrize("name", ["open", "private"])
+@pytest.mark.parametrize("name", ["open", *by_night("private")])
 def test_a_sealed_party_crashes_over_sockets(name, tmp_path):
     fed, algorithm = serve_some(), RUNS[name]
     for at in (1, 2, 3, 8):  # also between the steps of the handshake
