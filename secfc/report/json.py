@@ -74,7 +74,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "centers": None if found.centers is None else found.centers.tolist(),
         "centers_withheld": list(found.withheld),
         "seconds": None if found.seconds is None else {**found.seconds, "wall": found.wall},
-        "steps": found.steps,
+        "steps": found.steps if found.simulated else None,
         "transcript": _transcript(found) if found.simulated else None,
         "learned": found.learned,
         "clients_learned": account.heard,

@@ -378,7 +378,7 @@ def test_the_server_of_a_run_with_a_budget_writes_what_may_be_published(tmp_path
     assert DEPLOYED in page
     assert "simulation" not in page
     assert " 0 messages" not in page
-    assert told["transcript"] is None
+    assert told["transcript"] is told["steps"] is None
     # A client has none of it, nor a run without a budget.
     client = SimpleNamespace(run=run, file=SimpleNamespace(party="a"))
     assert results.publishable_texts(client, asked, outcome) == {}
