@@ -32,13 +32,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from field.arrays import Array
-from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.code.reed_solomon import TooManyLiars, locate_words, sorted_clients
 from field.code.reply_check import sum_last
@@ -400,9 +398,9 @@ def judge_dealing(
 # and with (2 / p)**2 a lane for residues.
 #
 # Words: GMAC of them less GMAC of as many zeros.  GHASH is a polynomial in the key, linear in the blocks of
-# the text (NIST SP 800-38D), and what the length and the last block add is in both.  Who holds a part of what
-# is opened learns from another part's digest one combination of its shares.  These are uniform subject to
-# what is opened, each under a mask of its own, so the digest is uniform subject to the digest of that.
+# the text, and GMAC adds two blocks to it, one from the length (NIST SP 800-38D, 6.4 and 7.1).  Who holds a
+# part of what is opened learns from another part's digest one combination of its shares.  These are uniform
+# subject to what is opened, each under a mask of its own, so the digest is uniform subject to that of it.
 
 
 SIZE = 16
@@ -410,8 +408,7 @@ SIZE = 16
 SUMS = 2
 # Residues are put in so many rows.
 ROWS = 64
-_BLOCK = 1 << 20
-_ZEROS = bytes(_BLOCK)
+_BLOCK = 1 << 26
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -427,7 +424,7 @@ class LinearDigest:
     def words(self, arrays: Iterable[Array]) -> bytes:
         """16 bytes of uint64 arrays in their order: of a ^ b, the exclusive or of those of a and b."""
         total, key = 0, self._key(b"words")
-        text = _tag(key)
+        text = Cipher(algorithms.AES(key), _NONCE).encryptor()
         for array in arrays:
             if array.dtype != np.uint64:
                 raise TypeError(f"words are uint64, these are {array.dtype}")
@@ -439,14 +436,10 @@ class LinearDigest:
         if not total:
             return bytes(SIZE)
         text.finalize()
-        if total not in self._plain:
-            self._plain[total] = _tag_zeros(key, total)
-        return (int.from_bytes(text.tag, "little") ^ self._plain[total]).to_bytes(SIZE, "little")
-
-    @cached_property
-    def _plain(self) -> dict[int, int]:
-        """Tags of zeros, by how many bytes these are: those of all parts have one length."""
-        return {}
+        # With this nonce the block after that of the hash's key, in counter mode, is the one which is added.
+        blocks = Coins(key).bytes(2 * SIZE)
+        added = int.from_bytes(blocks[SIZE:], "big") ^ _hash_length(total, blocks[:SIZE])
+        return (int.from_bytes(text.tag, "big") ^ added).to_bytes(SIZE, "big")
 
     def residues(self, basis: Basis, arrays: Iterable[Array]) -> Array:
         """(lanes, 2) of residues (lanes' <= lanes, ...) in their order: sums of these by random factors."""
@@ -457,10 +450,15 @@ class LinearDigest:
             some = basis.prefix(lanes)
             flat = array.reshape(lanes, -1)
             rows = min(ROWS, max(1, flat.shape[1]))
-            spare = -flat.shape[1] % rows
-            table = np.pad(flat, ((0, 0), (0, spare))).reshape(lanes, rows, -1)
+            width = -(-flat.shape[1] // rows)
             # The factor of an entry is that of its row times that of its column, so few are drawn.
-            columns = some.matmul(some.sample((SUMS, rows), coins), table)
+            down = some.sample((SUMS, rows), coins)
+            whole, left = divmod(flat.shape[1], width or 1)
+            table = flat[:, : whole * width].reshape(lanes, whole, width)
+            columns = some.matmul(np.ascontiguousarray(down[:, :, :whole]), table)
+            if left:  # the last row is shorter
+                last = some.multiply(down[:, :, whole, None], flat[:, None, whole * width :])
+                columns[:, :, :left] = some.add(columns[:, :, :left], last)
             factors = some.sample(columns.shape[1:], coins)
             total[:lanes] = some.add(
                 np.ascontiguousarray(total[:lanes]), sum_last(some, some.multiply(factors, columns))
@@ -471,17 +469,16 @@ class LinearDigest:
         return hashlib.blake2b(purpose, key=self.seed, digest_size=16, person=b"secfc-linear").digest()
 
 
-_NONCE = modes.GCM(bytes(12))  # one for all: what it adds is in the tag of zeros too
+_NONCE = modes.GCM(bytes(12))
+_REDUCTION = 0xE1 << 120
 
 
-def _tag(key: bytes) -> Any:
-    return Cipher(algorithms.AES(key), _NONCE).encryptor()
-
-
-def _tag_zeros(key: bytes, size: int) -> int:
-    """The tag of so many zeros, as a number."""
-    plain = _tag(key)
-    for start in range(0, size, _BLOCK):
-        plain.authenticate_additional_data(memoryview(_ZEROS)[: size - start])
-    plain.finalize()
-    return int.from_bytes(plain.tag, "little")
+def _hash_length(size: int, key: bytes) -> int:
+    """GHASH of so many zero bytes: their length in bits times the key, in GF(2**128)."""
+    # Bits in the order of GCM, the first one for 1: the length's are those before the middle.
+    shifted, total = int.from_bytes(key, "big"), 0
+    for bit in range(63, -1, -1):
+        if 8 * size >> bit & 1:
+            total ^= shifted
+        shifted = shifted >> 1 ^ (_REDUCTION if shifted & 1 else 0)
+    return total

@@ -38,12 +38,12 @@ def matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array:
     """(lanes, r, q) times (lanes, q, N) modulo each prime: (lanes, r, N) uint32, canonical."""
     if not vectorized():
         return kernels.folded_matmul(matrix, columns, primes)
-    # The register-blocked path reads columns by address: a transposed view would be read as something else.
-    columns = np.ascontiguousarray(columns)
     out = np.empty((len(primes), matrix.shape[1], columns.shape[2]), np.uint32)
     weights = group_rows(matrix, np.array(primes, np.int64)[:, None, None])
     for lane, p in enumerate(primes):
-        microkernel.matmul_columns(weights[lane], columns[lane], np.int64((1 << LANE_BITS) - p), out[lane])
+        # Columns are read by address: a transposed view would be read as something else.
+        part = np.ascontiguousarray(columns[lane])
+        microkernel.matmul_columns(weights[lane], part, np.int64((1 << LANE_BITS) - p), out[lane])
     return out
 
 

@@ -12,7 +12,7 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.masking import deal_uniform, uniform_receivers
 from field.code.reply_check import open_words
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
-from field.secrets.coins import SeededCoins
+from field.secrets.coins import Coins, SeededCoins
 from tests.nightly import short
 
 BASIS = Basis(LANE_PRIMES[:3])
@@ -39,13 +39,29 @@ def test_digests_of_shares_add_up_to_that_of_the_whole(shapes):
     assert digest.words([np.zeros(9, np.uint64)]) == bytes(SIZE)
 
 
-def test_it_is_gmac_less_gmac_of_zeros():
+@pytest.mark.parametrize("count", [1, 5, 64, 4095, 131073])
+def test_it_is_gmac_less_gmac_of_zeros(count):
     """Against the library's whole-message interface, under the same key."""
     digest = LinearDigest(bytes(32))
-    words = bits((5,))
+    words = bits((count,))
     gcm = AESGCM(digest._key(b"words"))
-    text, plain = (gcm.encrypt(bytes(12), b"", data) for data in (words[0].tobytes(), bytes(40)))
+    text, plain = (gcm.encrypt(bytes(12), b"", data) for data in (words[0].tobytes(), bytes(8 * count)))
     assert digest.words(words) == combine_words([text, plain])
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 127, 128, 130, 4097])
+def test_residues_have_a_factor_of_their_row_times_one_of_their_column(count):
+    digest, coins = LinearDigest(bytes(32)), SeededCoins(count, "values")
+    values = BASIS.sample((count,), coins)
+    drawn = Coins(digest._key(b"residues"))
+    rows = min(64, max(1, count))
+    width = -(-count // rows)
+    down, across = BASIS.sample((2, rows), drawn), BASIS.sample((2, width), drawn)
+    factors = (
+        np.repeat(down, width, axis=2)[:, :, :count].astype(object) * np.tile(across, rows)[:, :, :count]
+    )
+    expected = (factors * values[:, None]).sum(axis=2) % BASIS.column(2).astype(object)
+    assert digest.residues(BASIS, [values]).tolist() == expected.tolist()
 
 
 def test_every_flipped_bit_shows():
