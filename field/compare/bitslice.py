@@ -45,7 +45,8 @@ def unpack_bits(planes: Array, count: int) -> Array:
 
 def from_planes(planes: Array, count: int) -> Array:
     """The integers with these binary digits, least significant plane first: (count,) int32."""
+    from field.kernels.comparing import join_planes
+
     total = np.zeros(count, np.int32)
-    for place, bits in enumerate(unpack_bits(planes, count)):
-        total |= bits.astype(np.int32) << np.int32(place)
+    join_planes(np.require(planes, requirements="CW"), total)
     return total

@@ -241,17 +241,14 @@ def multiply_bits(
     bits: Array, masks: Array, groups: tuple[int, ...], hand: PartyRandomness, constant: Any
 ) -> Array:
     """A share of the product of each group: (outcomes, groups, per), of masked bits (outcomes, f, per)."""
+    from field.kernels import comparing
+
     outcomes, _, per = bits.shape
     out = np.empty((outcomes, len(groups), per), np.uint64)
     begin = 0
     for number, size in enumerate(groups):
         table = hand.table(np.empty((2**size - 1 - size, outcomes, per), np.uint64))
-        terms = mask_monomials(
-            masks[:, begin : begin + size], table, np.broadcast_to(constant, (outcomes, per))
-        )
-        for d in range(size - 1, -1, -1):
-            terms = [(terms[s] & bits[:, begin + d]) ^ terms[2**d + s] for s in range(2**d)]
-        out[:, number] = terms[0]
+        comparing.fold_factors(bits, masks, begin, size, table, constant, number, out)
         begin += size
     return out
 

@@ -110,8 +110,9 @@ Moves = Generator[Array, Any, Any]
 
 # A table of 2**5 - 6 products takes five bits to one in a round; more bits would cost far more dealing.
 WIDEST = 5
-# Blocks that are expanded and used at once: a few hundred kilobytes, which stay in cache.
-CHUNK = 8
+# Words of tables that are expanded and used at once, which stay in cache; of few rows these are many blocks,
+# as at each call of a cipher or a kernel a thread may have to wait for the others.
+CHUNK = 65536
 
 
 class DealtContest(ABC):
@@ -405,9 +406,11 @@ def _leaves(
     count, width = schedule.blocks
     digits, shape = schedule.digits, (count, schedule.levels[0].opened, width)
     opening, parity = np.empty(shape, np.uint64), np.empty((count, width), np.uint64)
-    planes, tables = (np.empty((CHUNK, r * digits, width), np.uint64) for r in (DIGIT_BITS, STEPS))
+    chunks = _chunks(count, STEPS * digits * width)
+    most = chunks[0].stop
+    planes, tables = (np.empty((most, r * digits, width), np.uint64) for r in (DIGIT_BITS, STEPS))
     masks = hand.masks(shape)
-    for part in _chunks(count):
+    for part in chunks:
         y, table = planes[: part.stop - part.start], tables[: part.stop - part.start]
         differences.slice(part.start, y)
         comparing.leaves(y, hand.table(table), masks[part], constant, opening[part], parity[part])
@@ -428,8 +431,9 @@ def _level(
     count, width = schedule.blocks
     fresh = hand.masks((count, 2 * len(level.nodes) - 1, width))
     opening = np.empty_like(fresh)
-    tables = np.empty((CHUNK, level.rows, width), np.uint64)
-    for part in _chunks(count):
+    chunks = _chunks(count, level.rows * width)
+    tables = np.empty((chunks[0].stop, level.rows, width), np.uint64)
+    for part in chunks:
         table = hand.table(tables[: part.stop - part.start])
         comparing.evaluate(
             table, masks[part], opened[part], level.nodes, constant, fresh[part], opening[part]
@@ -437,10 +441,10 @@ def _level(
     return opening, fresh
 
 
-def _chunks(count: int) -> Iterator[slice]:
-    """Blocks that are expanded and used together."""
-    for begin in range(0, count, CHUNK):
-        yield slice(begin, min(begin + CHUNK, count))
+def _chunks(count: int, words: int) -> list[slice]:
+    """Blocks that are expanded and used together, the most first.  words: of a block's table."""
+    most = max(1, CHUNK // words)
+    return [slice(begin, min(begin + most, count)) for begin in range(0, count, most)]
 
 
 def _per_comparison(schedule: DealerSchedule, sliced: Array) -> Array:
@@ -492,14 +496,16 @@ def deal_compare(
     from field.kernels import comparing
 
     count, width = schedule.blocks
-    planes = np.empty((CHUNK, DIGIT_BITS * schedule.digits, width), np.uint64)
+    rows = STEPS * schedule.digits
+    chunks = _chunks(count, rows * width)
+    planes = np.empty((chunks[0].stop, DIGIT_BITS * schedule.digits, width), np.uint64)
     masks = deck.masks((count, schedule.levels[0].opened, width))
-    for part in _chunks(count):
+    for part in chunks:
         r = planes[: part.stop - part.start]
         differences.slice(part.start, r)
-        comparing.thermometers(r, deck.table((len(r), STEPS * schedule.digits, width)))
+        comparing.thermometers(r, deck.table((len(r), rows, width)))
     for level in schedule.levels:
-        for part in _chunks(count):
+        for part in _chunks(count, level.rows * width):
             table = deck.table((part.stop - part.start, level.rows, width))
             comparing.mask_products(masks[part], level.nodes, table)
         masks = deck.masks((count, 2 * len(level.nodes) - 1, width))

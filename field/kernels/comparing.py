@@ -22,6 +22,8 @@ from field.kernels.compiling import compiled
 MASK = np.uint64((1 << LANE_BITS) - 1)
 SHIFT = np.uint64(LANE_BITS)
 MASK_32 = np.uint64((1 << 32) - 1)
+# Words of a row handled at a time, so that what is combined stays in the first cache.
+BLOCK = 256
 
 
 @lru_cache(maxsize=16)
@@ -419,6 +421,44 @@ def evaluate(tables: Any, masks: Any, opened: Any, nodes: Any, lead: Any, next_m
                     out[block, node, w] = product[0, w] ^ next_masks[block, node, w]
 
 
+@compiled()
+def join_planes(planes: Any, out: Any) -> None:
+    """Add to out (count,) int32, zero on entry, the numbers with these digits: planes (digits, words)."""
+    for place in range(planes.shape[0]):
+        for w in range((out.size + 63) // 64):
+            word, part = planes[place, w], out[64 * w : 64 * w + 64]
+            for i in range(part.size):
+                part[i] |= np.int32(word >> np.uint64(i) & np.uint64(1)) << np.int32(place)
+
+
+# --- products of a few factors --------------------------------------------------------------------
+
+
+@compiled()
+def fold_factors(
+    bits: Any, masks: Any, first: Any, count: Any, table: Any, lead: Any, group: Any, out: Any
+) -> None:
+    """out[:, group] = a member's shares of the product of `count` factors from number `first` on.
+
+    bits (outcomes, f, per): public, masked by masks, of which these are shares; table (2**count - 1 - count,
+    outcomes, per): of products of masks over subsets, in the order of a node's; out (outcomes, groups, per).
+    """
+    terms = np.empty((1 << count, BLOCK), np.uint64)
+    for outcome in range(out.shape[0]):
+        for start in range(0, out.shape[2], BLOCK):
+            stop = min(start + BLOCK, out.shape[2])
+            part = terms[:, : stop - start]
+            part[0] = lead
+            row = 0
+            for d in range(count):
+                part[1 << d] = masks[outcome, first + d, start:stop]
+                for subset in range(1, 1 << d):
+                    part[(1 << d) + subset] = table[row, outcome, start:stop]
+                    row += 1
+            _fold(part, bits[outcome, :, start:stop], first, count)
+            out[outcome, group, start:stop] = part[0]
+
+
 # --- tournaments: who won a group stays secret --------------------------------------------------------
 
 # Points handled at a time: rows of them stay in the fastest cache.
@@ -719,9 +759,6 @@ def bits_less(words: Any, primes: Any, out: Any) -> None:
 #
 # Bits in words need no bounds: there is nothing to overflow.  Kernels trust their input: callers check.
 # Their twins in `tests.oracles.field` are slow and obviously right.
-
-# Words of a row handled at a time, so that what is combined stays in the first cache.
-BLOCK = 256
 
 
 @compiled()

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from field.arrays import Array
 from field.cached import cached_property
 
-_BLOCK = 1 << 18
+_BLOCK = 1 << 20
 _ZEROS = bytes(_BLOCK)
 # One key encrypts one counter stream from block 0: 2**64 bytes and more before it repeats.
 _COUNTER = modes.CTR(bytes(16))

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from field.compare.bitslice import pack_bits, unpack_bits
+from field.compare.correlated_randomness import PartyRandomness, _Words, multiply_bits, subset_products
 from field.compare.dealer_protocol import ONES, TREES, tree_levels
 from field.kernels import comparing
 from field.ring.basis import LANE_PRIMES
+from field.secrets.coins import SeededCoins
 from tests.oracles import field as reference
 from tests.oracles.bits import from_blocks, to_blocks
 
@@ -102,6 +104,29 @@ def test_leaves_and_tree_equal_their_twins(lanes):
         want = np.array([[*eq[:-1], *gt] for eq, gt in twins]).T
         np.testing.assert_array_equal(bits_of(opened ^ mask, words, count), want)
     np.testing.assert_array_equal(want[0], [b > a for a, b in zip(y, r, strict=True)])
+
+
+@pytest.mark.parametrize("per", [1, comparing.BLOCK, comparing.BLOCK + 3])
+def test_factors_that_two_members_share_are_multiplied(per):
+    rng, groups = np.random.default_rng(per), (3, 1, 2)
+    factors, masks = (rng.integers(0, 2**64, (5, sum(groups), per), np.uint64) for _ in range(2))
+    own, tables, begin = shared(masks, rng), [], 0
+    for size in groups:
+        table = np.zeros((2**size - 1 - size, 5, per), np.uint64)
+        subset_products(masks[:, begin : begin + size], table)
+        tables.append(shared(table, rng))
+        begin += size
+
+    def product(member, lead):
+        dealt = np.concatenate([pair[member].reshape(-1) for pair in tables])
+        return multiply_bits(
+            factors ^ masks, own[member], groups, PartyRandomness(_Words(dealt), SeededCoins(0, "")), lead
+        )
+
+    found = product(0, ONES) ^ product(1, ZERO)
+    cut = np.split(factors, np.cumsum(groups)[:-1], axis=1)
+    expected = [np.bitwise_and.reduce(part, axis=1) for part in cut]
+    assert (found == np.stack(expected, axis=1)).all()
 
 
 def test_slicing_refuses_a_basis_without_kernels():
