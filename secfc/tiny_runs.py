@@ -175,12 +175,16 @@ def small_disclosure(algorithm: SecFC) -> Disclosure:
 
 def _compile_secfc() -> None:
     """Run everything that is compiled, over both kinds of fields, and both modes of union."""
-    from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+    import numpy as np
+
+    from field.ring.basis import FEW, LANE_PRIMES, MERSENNE_61, Basis
     from psu import Committee, Server
     from secfc.coded.membership import Private
     from secfc.coded.parameters import Quantization
 
     lanes = Basis(LANE_PRIMES[:2])  # more have the same kernels
+    many = np.ones((2, FEW), lanes.dtype)
+    lanes.multiply(many, many)  # few are multiplied without a kernel
     for basis in (lanes, Basis((MERSENNE_61,))):
         _compile_distances(Quantization(basis=basis))
     _compile_comparisons(lanes)

@@ -41,14 +41,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
-from field.kernels.compiling import run_parallel, split_range
+from field.kernels.scalar import sum_rows_wide
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 
@@ -127,25 +127,14 @@ class CheckWeights:
         first, rest = further[:, : repeats * zeros], further[:, repeats * zeros :]
         total = sum_last(basis, basis.multiply(self.zero, first.reshape(lanes, repeats, zeros)))
         total = basis.add(total, sum_last(basis, basis.multiply(self.others, rest[:, None])))
-        # Residues add up to the same in any order.
         groups, factors, constants = self.told()
-        tasks = [
-            partial(self._combine_group, points[cut], factors[:, :, g], constants[:, :, g], values)
-            for g, points in enumerate(groups)
-            for cut in split_range(len(points), threads)
-        ]
-        return reduce(basis.add, run_parallel(tasks, threads), total)
-
-    def _combine_group(self, points: Array, factors: Array, constants: Array, values: Array) -> Array:
-        """What replies (lanes, rows, m) of these points, of one group, add up to: (lanes, R)."""
-        basis = self.basis
-        part = np.take(values, points, axis=2)
-        each = basis.matmul(np.ascontiguousarray(factors), part)
-        total = sum_last(basis, basis.multiply(np.take(self.points, points, axis=2), each))
-        if not constants.any():
+        if not groups:
             return total
-        whole = sum_last(basis, part)
-        return basis.add(total, sum_last(basis, basis.multiply(constants, whole[:, None])))
+        weighed = basis.weigh_groups(self.points, groups, values, threads=threads)
+        each = basis.multiply(np.swapaxes(factors, 1, 2), weighed[:, :, :-1])
+        each = basis.add(each, basis.multiply(np.swapaxes(constants, 1, 2), weighed[:, :, -1:]))
+        found = np.swapaxes(sum_last(basis, each), 1, 2)
+        return basis.add(total, sum_last(basis, np.ascontiguousarray(found)))
 
     def masked_row(self, rows: Any, columns: Array, zero: Array) -> Array:
         """A client's word for A: (lanes, R, products, width).  Uniform, to be opened to all who check.
@@ -210,7 +199,10 @@ def sum_last(basis: Basis, values: Array) -> Array:
     primes = np.array(basis.primes, np.uint64).reshape(shape)
     # Residues below 2**31, or halves of 31 bits, of fewer than 2**33 of them: each sum is below 2**64.
     if basis.dtype == np.uint32:
-        return np.asarray(values.sum(axis=-1, dtype=np.uint64) % primes, basis.dtype)
+        found = np.empty(values.shape[:-1], np.uint64)
+        whole = np.require(values, requirements=["C", "W"]).reshape(found.size, values.shape[-1])
+        sum_rows_wide(whole, found.reshape(-1))
+        return np.asarray(found % primes, basis.dtype)
     low = (values & values.dtype.type((1 << 31) - 1)).sum(axis=-1, dtype=np.uint64) % primes
     high = (values >> np.uint64(31)).sum(axis=-1, dtype=np.uint64) % primes
     shift = np.full(high.shape, 1 << 31, basis.dtype)
@@ -313,10 +305,13 @@ def balance_weights(basis: Basis, drawn: Array, masses: Array, start: Array) -> 
 
     masses: (lanes, n), of which the last has an inverse.  start: (lanes, R).
     """
-    weighted, heavy = drawn[:, :, :-1], masses[:, :-1] != 1
-    if heavy.any():
-        weighted = basis.multiply(weighted, masses[:, None, :-1])
-    total = basis.add(start, sum_last(basis, weighted))
+    drawn[:, :, -1] = 0
+    total = basis.add(start, sum_last(basis, drawn))
+    # Nearly all masses are 1: of the others, what exceeds that.
+    heavy = np.flatnonzero((masses[:, :-1] != 1).any(axis=0))
+    if heavy.size:
+        more = basis.add(masses[:, heavy], basis.reduce(np.full(heavy.size, -1)))
+        total = basis.add(total, sum_last(basis, basis.multiply(drawn[:, :, heavy], more[:, None])))
     last = [pow(int(x), -1, p) for x, p in zip(masses[:, -1], basis.primes, strict=True)]
     drawn[:, :, -1] = basis.multiply(basis.negate(total), np.array(last, basis.dtype)[:, None])
     return drawn
@@ -450,9 +445,10 @@ class DistanceCheck:
         factors = basis.multiply(np.take_along_axis(factors, chosen, axis=3), scaled)
         constants = basis.multiply(np.take_along_axis(constants, chosen, axis=3), scaled)
         offset = np.zeros(points.shape[:2], basis.dtype)
+        sums = basis.weigh_groups(points[:, :0], groups, points)
         for g in range(1, k + 1):
             lower = slice(0, g - 1)  # clusters before a = g - 1
-            total = sum_last(basis, np.take(points, groups[g], axis=2))
+            total = sums[:, g, 0]
             part = basis.multiply(total, sum_last(basis, np.ascontiguousarray(factors[:, :, g, lower])))
             count = basis.reduce(np.array([len(groups[g])]))
             more = basis.multiply(count, sum_last(basis, np.ascontiguousarray(constants[:, :, g, lower])))

@@ -401,5 +401,10 @@ def coded_rows(basis: Basis, m: int, width: int, *, threads: int = 1, storage: S
 
 def cluster_sizes(labels: Array, k: int) -> Array:
     """Points of every cluster: (k,) int64; label -1 counts for none."""
+    counts = np.zeros((4, k + 1), np.int64)
+    # Kernels are compiled for arrays of one type that may be written to, as a received message may not.
+    fits = labels.dtype == np.int32
+    if fits and kernels.count_labels(np.require(labels, requirements=["C", "W"]), counts):
+        return np.asarray(counts.sum(axis=0)[1:])
     # Shifted by one, the rows of no cluster fall into a bin of their own.
     return np.bincount(labels.astype(np.int64) + 1, minlength=k + 1)[1:]

@@ -48,5 +48,5 @@ def from_planes(planes: Array, count: int) -> Array:
     from field.kernels.comparing import join_planes
 
     total = np.zeros(count, np.int32)
-    join_planes(np.require(planes, requirements="CW"), total)
+    join_planes(np.require(planes, requirements=["C", "W"]), total)
     return total

@@ -84,6 +84,27 @@ def add_into(out: Any, a: Any, p: Any) -> None:
 
 
 @compiled()
+def count_labels(labels: Any, counts: Any) -> Any:
+    """Count labels h in [-1, k) in the columns h + 1 of counts (4, k + 1); whether there are no others."""
+    k, inside = counts.shape[1] - 1, True
+    for i in range(labels.size):
+        h = labels[i]
+        if -1 <= h < k:
+            # In turns, as a count waits for the one before of the same place.
+            counts[i & 3, h + 1] += 1
+        else:
+            inside = False
+    return inside
+
+
+@compiled()
+def fold_flat(wide: Any, c: Any, p: Any, out: Any) -> None:
+    """out = wide mod p = 2**30 - c of flat uint64 below 2**62."""
+    for i in range(out.size):
+        out[i] = np.uint32(_canonical(np.int64(wide[i]), c, p))
+
+
+@compiled()
 def add_scaled_lane(out: Any, words: Any, lane: Any, factors: Any, c: Any, p: Any) -> None:
     """out += sum_q factors[q] words[q, lane] mod p = 2**30 - c: flat uint32, words (q, lanes, >= N).
 
@@ -109,6 +130,59 @@ def add_scaled_plain(out: Any, words: Any, factor: Any, p: Any) -> None:
     for i in range(out.size):
         term = _multiply(np.uint64(words[i]), factor, p)
         out[i] = _add(np.uint64(out[i]), term, p)
+
+
+# Points whose weights and values are gathered at a time.
+BLOCK = 512
+
+
+@compiled()
+def sum_rows_wide(values: Any, out: Any) -> None:
+    """Sums of each row of values (n, q) uint32, fewer than 2**32 a row, into out (n,) uint64."""
+    for r in range(out.size):
+        total = np.uint64(0)
+        for i in range(values.shape[1]):
+            total += np.uint64(values[r, i])
+        out[r] = total
+
+
+@compiled()
+def weigh_groups(weights: Any, order: Any, ends: Any, values: Any, p: Any, out: Any) -> None:
+    """What values add up to by weights and, in a last row, by one, group by group, modulo p < 2**31.
+
+    weights (R, m) and values (rows, m) uint32, canonical; order: indices below m, of group g those from
+    ends[g] up to ends[g + 1], fewer than 2**32; out (groups, R + 1, rows) uint64.
+    """
+    repeats, rows = weights.shape[0], values.shape[0]
+    chosen, value = np.empty((repeats, BLOCK), np.uint32), np.empty(BLOCK, np.uint32)
+    low, high = np.empty((repeats + 1, rows), np.uint64), np.empty((repeats, rows), np.uint64)
+    for group in range(out.shape[0]):
+        low[:] = 0
+        high[:] = 0
+        for begin in range(ends[group], ends[group + 1], BLOCK):
+            at = order[begin : min(begin + BLOCK, ends[group + 1])]
+            for r in range(repeats):
+                for i in range(at.size):
+                    chosen[r, i] = weights[r, at[i]]
+            for row in range(rows):
+                total = np.uint64(0)
+                for i in range(at.size):
+                    value[i] = values[row, at[i]]
+                    total += np.uint64(value[i])
+                low[repeats, row] += total
+                for r in range(repeats):
+                    below, above = np.uint64(0), np.uint64(0)
+                    for i in range(at.size):
+                        # Halves below 2**32 of products below 2**62, of which there are fewer than 2**32.
+                        product = np.uint64(chosen[r, i]) * np.uint64(value[i])
+                        below += product & MASK_32
+                        above += product >> np.uint64(32)
+                    low[r, row] += below
+                    high[r, row] += above
+        for row in range(rows):
+            for r in range(repeats):
+                out[group, r, row] = ((high[r, row] % p << np.uint64(32)) % p + low[r, row] % p) % p
+            out[group, repeats, row] = low[repeats, row] % p
 
 
 # --- one modular product, any scalar prime -------------------------------------------------------
@@ -186,6 +260,20 @@ def scalar_matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array
     for lane, p in enumerate(primes):
         _scalar_matmul(matrix[lane], columns[lane], np.uint64(p), out[lane])
     return out
+
+
+@compiled()
+def weigh_groups_plain(weights: Any, order: Any, ends: Any, values: Any, p: Any, out: Any) -> None:
+    """`weigh_groups` modulo any prime, of the storage of its residues; out is zero on entry."""
+    for group in range(out.shape[0]):
+        for at in order[ends[group] : ends[group + 1]]:
+            for row in range(values.shape[0]):
+                value = np.uint64(values[row, at])
+                for r in range(weights.shape[0]):
+                    term = _multiply(np.uint64(weights[r, at]), value, p)
+                    out[group, r, row] = _add(np.uint64(out[group, r, row]), term, p)
+                last = out[group, weights.shape[0]]
+                last[row] = _add(np.uint64(last[row]), value, p)
 
 
 # --- folded matrix products: encoding and decoding ----------------------------------------------

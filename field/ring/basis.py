@@ -229,7 +229,7 @@ class Basis:
 
     def multiply(self, a: Array, b: Array) -> Array:
         """Products of residues, lane by lane, with numpy broadcasting behind axis 0."""
-        from field.kernels.scalar import multiply_61
+        from field.kernels.scalar import fold_flat, multiply_61
 
         if self.dtype == np.uint64:
             shape = np.broadcast_shapes(a.shape, b.shape)
@@ -240,7 +240,12 @@ class Basis:
             )
             return np.asarray(multiply_61(left.reshape(-1), right.reshape(-1)).reshape(shape))
         # Both factors are below 2**31, so the product is below 2**62.
-        wide = a.astype(np.uint64) * b
+        wide = np.multiply(a, b, dtype=np.uint64)
+        if self.can_fold and wide.size >= FEW:
+            out = np.empty(wide.shape, self.dtype)
+            for part, found, p in zip(wide, out, self.primes, strict=True):
+                fold_flat(part.reshape(-1), np.int64(LANE - p), np.int64(p), found.reshape(-1))
+            return out
         return (wide % self.column(wide.ndim, np.uint64)).astype(self.dtype)
 
     def squares(self, a: Array) -> Array:
@@ -288,6 +293,33 @@ class Basis:
         from field.kernels import scalar as kernels
 
         return kernels.scalar_matmul(matrix, columns, self.primes)
+
+    def weigh_groups(
+        self, weights: Array, groups: Sequence[Array], values: Array, *, threads: int = 1
+    ) -> Array:
+        """What values add up to, group by group, by weights and at last by one: (lanes, groups, R + 1, rows).
+
+        weights (lanes, R, m) and values (lanes, rows, m): canonical.  groups: indices below m, one group or
+        more.  threads: of the processor, each of which takes a cut of all indices.
+        """
+        from field.kernels import scalar as kernels
+        from field.kernels.compiling import run_parallel, split_range
+
+        order, ends = np.concatenate(groups), np.cumsum([0, *map(len, groups)])
+        weights, values = (np.require(each, requirements=["C", "W"]) for each in (weights, values))
+        weigh = kernels.weigh_groups if self.dtype == np.uint32 else kernels.weigh_groups_plain
+        cuts = split_range(len(order), threads)
+        shape = self.lanes, len(groups), weights.shape[1] + 1, values.shape[1]
+        found = np.zeros((len(cuts), *shape), self.dtype)
+        tasks = [
+            partial(weigh, weights[lane], order, within, values[lane], np.uint64(p), part[lane])
+            for part, cut in zip(found, cuts, strict=True)
+            for within in [np.clip(ends, cut.start, cut.stop)]
+            for lane, p in enumerate(self.primes)
+        ]
+        run_parallel(tasks, threads)
+        # Residues add up to the same in any order.
+        return reduce(self.add, found)
 
     def check(self, residues: Array, shape: tuple[int, ...]) -> None:
         """Refuse an array that is not (lanes, *shape) canonical residues of this basis.

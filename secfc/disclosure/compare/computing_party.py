@@ -263,11 +263,10 @@ class ComputingParty:
                 checking.hiding = hides
             else:
                 further = basis.add(checking.further(match.columns(measured)), hides)
+        cuts = [partial(np.ascontiguousarray, hiding[:, :, part]) for part in match.parts.values()]
         return {
-            c: MaskedDistances(
-                np.ascontiguousarray(hiding[:, :, part]), further=further if c == match.corrected else None
-            )
-            for c, part in match.parts.items()
+            c: MaskedDistances(values, further=further if c == match.corrected else None)
+            for c, values in zip(match.parts, run_parallel(cuts, measured.rows.threads), strict=True)
         }
 
     def judge(self, match: ComparisonSession, begun: StartedComparison) -> Role[LabelShare]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode
 from field.code.distances import decode_nearest, decode_scaled
+from field.code.reply_check import sum_last
 from field.code.rows import cluster_sizes, coded_rows
 from field.kernels import scalar as kernels
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
@@ -90,6 +91,50 @@ def test_products_of_rows_with_one_factor_each(basis, shape, monkeypatch):
     expected = values.astype(object) * factors.astype(object) % basis.column(3).astype(object)
     assert (basis.multiply(values, factors) == expected).all()
     assert basis.multiply(values, factors).dtype == basis.dtype
+
+
+@pytest.mark.parametrize("basis", BASES, ids=lambda b: f"{b.lanes}x{b.primes[-1]}")
+@pytest.mark.parametrize("few", [0, 1 << 13])
+def test_products_and_sums_are_the_same_of_few_and_of_many(basis, few, monkeypatch):
+    monkeypatch.setattr("field.ring.basis.FEW", few)
+    a, b = extreme_residues(basis, (7, 60), 1), extreme_residues(basis, (1, 60), 2)
+    primes = basis.column(3).astype(object)
+    products = a.astype(object) * b.astype(object) % primes
+    assert (basis.multiply(a, b) == products).all()
+    assert (basis.multiply(b, a) == products).all()
+    turned = np.swapaxes(a, 1, 2)
+    assert (basis.multiply(turned, turned) == turned.astype(object) ** 2 % primes).all()
+    assert (sum_last(basis, turned) == turned.astype(object).sum(axis=2) % primes[:, 0]).all()
+    assert sum_last(basis, a[:, :0]).shape == (basis.lanes, 0)
+    assert not sum_last(basis, a[:, :, :0]).any()
+    assert (sum_last(basis, a) == a.astype(object).sum(axis=2) % primes[:, 0]).all()
+
+
+@pytest.mark.parametrize("basis", BASES, ids=lambda b: f"{b.lanes}x{b.primes[-1]}")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_groups_are_weighed_as_python_integers_are(basis, threads):
+    m, block = 3 * kernels.BLOCK, kernels.BLOCK
+    values, weights = extreme_residues(basis, (4, m), 1), extreme_residues(basis, (2, m), 2)
+    values[:, 0], weights[:, 0] = (basis.column(2, basis.dtype) - 1,) * 2  # all largest: the longest sums
+    order = np.random.default_rng(3).permutation(m)
+    groups = np.split(order, [0, 1, block + 1, 2 * block + 1, 2 * block + 1])
+    found = basis.weigh_groups(weights, groups, values, threads=threads)
+    for lane, p in enumerate(basis.primes):
+        for g, points in enumerate(groups):
+            each, by = (x[lane][:, points].astype(object) for x in (values, weights))
+            expected = [(each * w).sum(axis=1) % p for w in [*by, np.ones(len(points), object)]]
+            assert found[lane, g].tolist() == np.array(expected).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+def test_clusters_are_counted_and_what_is_no_label_is_not_missed(dtype):
+    labels = np.array([2, -1, 0, 0, 2, 2, -1, 2, 0, 0, 2], dtype)
+    assert cluster_sizes(labels, 4).tolist() == [4, 0, 5, 0]
+    assert cluster_sizes(labels[::2], 3).tolist() == [2, 0, 3]
+    assert cluster_sizes(labels[:0], 2).tolist() == [0, 0]
+    assert cluster_sizes(labels, 2).tolist() == [4, 0, 5]  # longer than asked for, where labels are larger
+    with pytest.raises(ValueError, match="negative"):
+        cluster_sizes(labels - 1, 4)
 
 
 @given(
