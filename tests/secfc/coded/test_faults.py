@@ -467,6 +467,7 @@ def test_the_campaign_notices_dealings_that_nobody_judges(monkeypatch):
     assert first_lie(SCENARIOS["a liar"], ways=("noise",)) is not None
 
 
+@pytest.mark.nightly
 def test_the_campaign_notices_a_server_that_takes_suspicion_for_proof(monkeypatch):
     monkeypatch.setattr(
         CheaterIdentification, "part", lambda self, dealer, receiver: self.blame(dealer, DEALING)
@@ -475,6 +476,7 @@ def test_the_campaign_notices_a_server_that_takes_suspicion_for_proof(monkeypatc
     assert any(why is not None and why.startswith("named ") for why in found)
 
 
+@pytest.mark.nightly
 def test_the_campaign_notices_roles_that_check_nothing(monkeypatch):
     monkeypatch.setattr("secfc.coded.queries._refuse", lambda wrong, why: None)
     for module in ("secfc.roles.messages", "secfc.coded.messages"):

@@ -24,7 +24,7 @@ from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, STRIDE
-from tests.nightly import by_night, covering, every, trials
+from tests.nightly import by_night, covering, every, short, trials
 from tests.secfc.queries import query
 from tests.small import federation
 
@@ -93,7 +93,8 @@ def test_a_chosen_k_goes_by_costs_to_rounded_centers(seed):
 
 def test_predictions_revealed_centers_and_merged_rows():
     data, new = federation(), federation(m=30, seed=1)
-    for more in ({}, {"reveal_centers": True}, {"dealer": "client-0"}, {"basis": Basis(LANE_PRIMES[:4])}):
+    day = [{"reveal_centers": True}, {"dealer": "client-0", "basis": Basis(LANE_PRIMES[:4])}]
+    for more in short(day, nightly=[{}, *day, {"dealer": "client-0"}, {"basis": Basis(LANE_PRIMES[:4])}]):
         opened = {"reveal_centers": True} if more.pop("reveal_centers", False) else {}
         secure, plain = ways(3, Splitting(steps=1), scale=128.0, **more)
         ours, theirs = check_same(with_parameters(secure, **opened), plain, data)
