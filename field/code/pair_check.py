@@ -1,4 +1,4 @@
-"""Checks of what is said of every two rows, or means, which open nothing (see `field.code.reply_check`).
+"""Checks of what is said of every two rows, means or halves, which open nothing (`field.code.reply_check`).
 
 Of rows i < h the reply is c - D_ih, D_ih = ||x_i - x_h||**2, with a public c.  Coins give each row a_i and
 b_i, with sum b_i = 0 and, for a uniform vector x_0 that is shared, 1 + sum a_i = 0.  In
@@ -28,13 +28,21 @@ sum a_i b_h e_ih + sum_J b_h (e_0h - e_0*) is zero for all coins: then all e_ih 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from field.arrays import Array
-from field.code.reply_check import REPETITIONS, CheckWeights, balance_weights, sum_last
+from field.code.reply_check import (
+    REPETITIONS,
+    CheckWeights,
+    balance_weights,
+    inverses_of,
+    sum_last,
+    tell_rows,
+)
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 
@@ -229,4 +237,110 @@ class PairCheck:
             basis, lambda: ((np.zeros(1, int),), factors, np.zeros_like(factors)), one[:, :, None],
             np.concatenate([b, among], axis=2), nothing, np.zeros_like(one), np.full(1, -1),
             a[:, :, None], b[:, :, None],
+        )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------
+# Halves of clusters.
+
+
+@dataclass(frozen=True, eq=False)
+class HalfCheck:
+    """By how much the other half of a point's cluster is nearer (`field.code.distances.half_gaps`).
+
+    halves: (m,) in [0, 2 c).  sizes: (2 c,) of halves that gaps are measured to, below every prime; a cluster
+    of which one is 0 is not checked, as its points stay.  summed: whether a half's sum is that of its points.
+
+    A gap is near ||S_a||**2 - far ||S_b||**2 + B.x with B = -2 a b (b S_a - a S_b) / g**2, so each cluster
+    has its own A; and gap(S_a) / a + gap(S_b) / b = 0.  The gaps of rows 0 are added up.  No lie is missed.
+    """
+
+    halves: Array
+    sizes: tuple[int, ...]
+    summed: bool
+
+    zeros = 1
+
+    @cached_property
+    def alive(self) -> list[int]:
+        """The clusters of which both halves have points."""
+        pairs = zip(self.sizes[::2], self.sizes[1::2], strict=True)
+        return [c for c, (a, b) in enumerate(pairs) if a and b]
+
+    @property
+    def products(self) -> int:
+        return len(self.alive)
+
+    @property
+    def vectors(self) -> int:
+        return self.products
+
+    @property
+    def more(self) -> int:
+        return REPETITIONS + (0 if self.summed else 2 * len(self.alive))
+
+    def _planes(self, basis: Basis) -> tuple[Array, Array, Array]:
+        """(lanes, alive) near, -far and (lanes, alive, 2 c), B on sums."""
+        table = np.zeros((len(self.alive), len(self.sizes)), object)
+        near, far = [], []
+        for q, c in enumerate(self.alive):
+            a, b = self.sizes[2 * c : 2 * c + 2]
+            g = math.gcd(a, b)
+            near.append((b // g) ** 2)
+            far.append(-((a // g) ** 2))
+            scale = -2 * (a // g) * (b // g)
+            table[q, 2 * c], table[q, 2 * c + 1] = scale * b, -scale * a
+        return basis.reduce(np.array(near, object)), basis.reduce(np.array(far, object)), basis.reduce(table)
+
+    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
+        lanes, alive = basis.lanes, np.array(self.alive, np.int64)
+        near, far, table = self._planes(basis)
+        squares = basis.squares(columns)
+        flat = basis.add(
+            basis.multiply(near, squares[:, 2 * alive]), basis.multiply(far, squares[:, 2 * alive + 1])
+        )
+        planes = basis.matmul(table, columns)
+        gaps = basis.add(sum_last(basis, basis.multiply(zero, planes[:, None])), flat[:, None])
+        parts = [sum_last(basis, gaps)]
+        if not self.summed:
+            for half in (2 * alive, 2 * alive + 1):
+                mass = basis.reduce(np.array(self.sizes)[half])
+                dot = sum_last(basis, basis.multiply(np.ascontiguousarray(columns[:, half]), planes))
+                parts.append(basis.add(basis.multiply(mass, flat), dot))
+        return np.concatenate([part.reshape(lanes, -1) for part in parts], axis=1)
+
+    def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
+        lanes, repeats, count, halves = basis.lanes, REPETITIONS, len(self.alive), len(self.sizes)
+        points = basis.sample((repeats, len(self.halves)), coins)
+        among = basis.sample((repeats, halves), coins)
+        v = basis.sample((repeats, count), coins)
+        one = np.ones((lanes, repeats), basis.dtype)
+        if self.summed:
+            among[:] = 0
+        product = np.full(len(self.halves), -1)
+        constants = np.zeros((lanes, repeats, halves, 1), basis.dtype)
+        others = np.zeros((lanes, repeats, 2, count), basis.dtype)
+        sums = np.zeros((lanes, repeats, count, halves), basis.dtype)
+        groups = tuple(np.flatnonzero(self.halves == h) for h in range(halves))
+        for q, c in enumerate(self.alive):
+            mine = np.concatenate([groups[2 * c], groups[2 * c + 1]])
+            product[mine] = q
+            pair = self.sizes[2 * c : 2 * c + 2]
+            masses = basis.reduce(np.array([*pair, *[1] * len(mine)]))
+            drawn = np.concatenate([among[:, :, 2 * c : 2 * c + 2], points[:, :, mine]], axis=2)
+            drawn = balance_weights(basis, drawn, masses, one)
+            points[:, :, mine] = drawn[:, :, 2:]
+            identity = basis.multiply(v[:, :, q, None], inverses_of(basis, list(pair))[:, None])
+            if self.summed:
+                constants[:, :, 2 * c : 2 * c + 2, 0] = identity
+            else:
+                sums[:, :, q, 2 * c : 2 * c + 2] = drawn[:, :, :2]
+                others[:, :, :, q] = basis.add(np.ascontiguousarray(drawn[:, :, :2]), identity)
+        points[:, :, product < 0] = 0
+        linear = np.broadcast_to(self._planes(basis)[2][:, None], (lanes, repeats, count, halves))
+        return CheckWeights(
+            basis, tell_rows(groups, np.ones_like(constants), constants), points,
+            one[:, :, None],
+            others.reshape(lanes, repeats, -1)[:, :, : 0 if self.summed else 2 * count],
+            np.zeros_like(one), product, sums, linear,
         )  # fmt: skip

@@ -30,8 +30,8 @@ A false reply e passes if sum c e = 0: a polynomial of degree 2 in the coins, so
 row: what u D_b - v D_a of a comparison by sizes does not see.  (A comparison by a factor above 1 sees it: see
 `DistanceCheck.complete`.)  Without W a constant on a column would pass: a threshold test.
 
-Where squares of rows are shared as well, b may be anything: in V stands what they add up to, so no lie is
-missed (`SquareCheck`).
+Where squares of rows are shared as well, a and b may be anything: in V stands what these add up to, so no lie
+is missed (`SquaredCheck`, `SquareCheck`).
 
 Everything is public, but shares of rows, of squares, of sums, of row 0 and of u.
 """
@@ -41,8 +41,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class CheckWeights:
     sums: (lanes, R, products, k), how often sums are in A.  linear: the same, in B.
     ones: (lanes, R) what the number 1, which is ahead of features, adds up to in A; None where it is not.
     given: (lanes, ell, R, products, width), A where it is no sum of rows, but follows from coins.
-    squares: (lanes, R), how often the sum of a times squares of points is in V; None if these are not shared.
+    squares: (lanes, R, m), how often those of points are in V; None if they are not shared.
     """
 
     basis: Basis
@@ -181,8 +181,8 @@ class CheckWeights:
         total = basis.add(np.swapaxes(found, 1, 2), sum_last(basis, np.swapaxes(hidden, 2, 3)))
         if self.squares is None or squares is None:
             return total
-        whole = sum_last(basis, basis.multiply(self.points, squares[:lanes, None]))
-        return basis.add(total, basis.multiply(whole, self.squares)[..., None])
+        whole = sum_last(basis, basis.multiply(self.squares, squares[:lanes, None]))
+        return basis.add(total, whole[..., None])
 
     def fits(self, masked: Array, hiding: Array, value: Array, lanes: int | None = None) -> bool:
         """Whether V = sum c M - r in the first lanes, all by default, and every repetition.
@@ -283,12 +283,12 @@ def weigh_further(basis: Basis, weights: Array, values: Array, masks: Array) -> 
 # The kinds of replies.
 
 
-def _inverses(basis: Basis, numbers: list[int]) -> Array:
+def inverses_of(basis: Basis, numbers: list[int]) -> Array:
     """(lanes, numbers)."""
     return np.array([[pow(x, -1, p) for x in numbers] for p in basis.primes], basis.dtype)
 
 
-def _given(*told: Any) -> Callable[[], Any]:
+def tell_rows(*told: Any) -> Callable[[], Any]:
     """Groups, factors and constants of `CheckWeights` that are there."""
     return lambda: told
 
@@ -317,14 +317,20 @@ def balance_weights(basis: Basis, drawn: Array, masses: Array, start: Array) -> 
     return drawn
 
 
-def _distances(basis: Basis, x: Array, masses: Array, sums: Array, sizes: Array) -> Array:
-    """Shares of D (lanes, n, k) of vectors (lanes, n, width), of masses (lanes, n), to all clusters."""
-    squares, flat = basis.squares(x), basis.squares(sums)
+def _distances(
+    basis: Basis, x: Array, masses: Array, sums: Array, sizes: Array, squared: bool = False
+) -> Array:
+    """Shares of D (lanes, n, k) of vectors (lanes, n, width), of masses (lanes, n), to all clusters.
+
+    squared: without squares of the vectors.
+    """
     cross = basis.matmul(x, np.ascontiguousarray(np.swapaxes(sums, 1, 2)))
-    twice = basis.negate(basis.add(sizes, sizes))
-    out = basis.multiply(squares[:, :, None], basis.multiply(sizes, sizes)[:, None])
-    out = basis.add(out, basis.multiply(cross, twice[:, None]))
-    return basis.add(out, basis.multiply(masses[:, :, None], flat[:, None]))
+    twice, flat = basis.negate(basis.add(sizes, sizes)), basis.squares(sums)
+    out = basis.add(basis.multiply(cross, twice[:, None]), basis.multiply(masses[:, :, None], flat[:, None]))
+    if squared:
+        return out
+    squares = basis.squares(x)
+    return basis.add(out, basis.multiply(squares[:, :, None], basis.multiply(sizes, sizes)[:, None]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,6 +350,7 @@ class DistanceCheck:
     margins: bool = False
 
     products = vectors = 1
+    squared: ClassVar[bool] = False  # whether squares of points are shared
 
     def __post_init__(self) -> None:
         if self.margins and (self.own is None or (self.own < 0).any()):
@@ -355,7 +362,7 @@ class DistanceCheck:
         It misses kappa_i s_h**2 added to all replies of a point, as if this had one coordinate more.  That
         changes s_a**2 D_b - factor s_b**2 D_a by (1 - factor) kappa_i s_a**2 s_b**2.
         """
-        return factor == 1
+        return self.squared or factor == 1
 
     @property
     def zeros(self) -> int:
@@ -379,9 +386,9 @@ class DistanceCheck:
         lanes = basis.lanes
         sizes, x = basis.reduce(np.array(self.sizes)), zero[:, :, 0]
         one = np.ones((lanes, REPETITIONS), basis.dtype)
-        parts = [_distances(basis, np.ascontiguousarray(x), one, columns, sizes)]
+        parts = [_distances(basis, np.ascontiguousarray(x), one, columns, sizes, self.squared)]
         if not self.is_summed:
-            parts.append(_distances(basis, columns, sizes, columns, sizes))
+            parts.append(_distances(basis, columns, sizes, columns, sizes, self.squared))
         return np.concatenate([part.reshape(lanes, -1) for part in parts], axis=1)
 
     def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
@@ -403,7 +410,7 @@ class DistanceCheck:
         if self.margins:
             groups, factors, constants = told()
             factors, constants, offset = self._of_margins(basis, points, groups, factors, constants)
-            told = _given(groups, factors, constants)
+            told = tell_rows(groups, factors, constants)
         each = np.zeros((lanes, repeats, 0), basis.dtype)
         if others:
             product = basis.multiply(among[:, :, :, None], b[:, :, None])
@@ -438,7 +445,7 @@ class DistanceCheck:
         k, sizes = len(self.sizes), self.sizes
         others = [[h for h in range(k) if h != a] for a in range(k)]
         scale = [[-(math.gcd(sizes[a], sizes[h]) ** 2) for h in others[a]] for a in range(k)]
-        down = _inverses(basis, [s * s for s in sizes])[:, :, None]
+        down = inverses_of(basis, [s * s for s in sizes])[:, :, None]
         scaled = basis.multiply(basis.reduce(np.array(scale, object).reshape(k, k - 1)), down)
         scaled = np.concatenate([np.zeros_like(scaled[:, :1]), scaled], axis=1)[:, None]
         chosen = np.array([list(range(1, k)), *others]).reshape(k + 1, k - 1)[None, None]
@@ -460,7 +467,7 @@ def _antisymmetric(basis: Basis, sizes: tuple[int, ...], drawn: Array) -> Array:
     """W (lanes, R, k, k) of residues w (lanes, R, k (k - 1) / 2), a row for each two clusters."""
     k = len(sizes)
     first, second = np.triu_indices(k, 1)
-    inverse, flat = _inverses(basis, list(sizes)), basis.reduce(np.array(sizes))
+    inverse, flat = inverses_of(basis, list(sizes)), basis.reduce(np.array(sizes))
     w = np.zeros((*drawn.shape[:2], k, k), basis.dtype)
     w[:, :, first, second] = drawn
     w[:, :, second, first] = basis.negate(drawn)
@@ -472,104 +479,47 @@ def _antisymmetric(basis: Basis, sizes: tuple[int, ...], drawn: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class HalfCheck:
-    """By how much the other half of a point's cluster is nearer (`field.code.distances.half_gaps`).
+class SquaredCheck(DistanceCheck):
+    """Distances as of `DistanceCheck`, of points whose squares are shared; of row 0 and of centers without.
 
-    halves: (m,) in [0, 2 c).  sizes: (2 c,) of halves that gaps are measured to, below every prime; a cluster
-    of which one is 0 is not checked, as its points stay.  summed: whether a half's sum is that of its points.
-
-    A gap is near ||S_a||**2 - far ||S_b||**2 + B.x with B = -2 a b (b S_a - a S_b) / g**2, so each cluster
-    has its own A; and gap(S_a) / a + gap(S_b) / b = 0.  The gaps of rows 0 are added up.  No lie is missed.
+    a and b are free.  They leave ||S_h||**2 with b_h sum a_i mass_i, over row 0 as well.  The rows that add
+    up to S_h have sum D_ih = s_h**2 sum q_i - s_h ||S_h||**2, a center itself -s_h ||S_h||**2: so each of
+    these replies counts g_h = b_h / s_h sum a_i mass_i more, and squares s_h**2 g_h.  No lie is missed.
     """
 
-    halves: Array
-    sizes: tuple[int, ...]
-    summed: bool
-
-    zeros = 1
-
-    @cached_property
-    def alive(self) -> list[int]:
-        """The clusters of which both halves have points."""
-        pairs = zip(self.sizes[::2], self.sizes[1::2], strict=True)
-        return [c for c, (a, b) in enumerate(pairs) if a and b]
-
-    @property
-    def products(self) -> int:
-        return len(self.alive)
-
-    @property
-    def vectors(self) -> int:
-        return self.products
-
-    @property
-    def more(self) -> int:
-        return REPETITIONS + (0 if self.summed else 2 * len(self.alive))
-
-    def _planes(self, basis: Basis) -> tuple[Array, Array, Array]:
-        """(lanes, alive) near, -far and (lanes, alive, 2 c), B on sums."""
-        table = np.zeros((len(self.alive), len(self.sizes)), object)
-        near, far = [], []
-        for q, c in enumerate(self.alive):
-            a, b = self.sizes[2 * c : 2 * c + 2]
-            g = math.gcd(a, b)
-            near.append((b // g) ** 2)
-            far.append(-((a // g) ** 2))
-            scale = -2 * (a // g) * (b // g)
-            table[q, 2 * c], table[q, 2 * c + 1] = scale * b, -scale * a
-        return basis.reduce(np.array(near, object)), basis.reduce(np.array(far, object)), basis.reduce(table)
-
-    def further_replies(self, basis: Basis, zero: Array, columns: Array) -> Array:
-        lanes, alive = basis.lanes, np.array(self.alive, np.int64)
-        near, far, table = self._planes(basis)
-        squares = basis.squares(columns)
-        flat = basis.add(
-            basis.multiply(near, squares[:, 2 * alive]), basis.multiply(far, squares[:, 2 * alive + 1])
-        )
-        planes = basis.matmul(table, columns)
-        gaps = basis.add(sum_last(basis, basis.multiply(zero, planes[:, None])), flat[:, None])
-        parts = [sum_last(basis, gaps)]
-        if not self.summed:
-            for half in (2 * alive, 2 * alive + 1):
-                mass = basis.reduce(np.array(self.sizes)[half])
-                dot = sum_last(basis, basis.multiply(np.ascontiguousarray(columns[:, half]), planes))
-                parts.append(basis.add(basis.multiply(mass, flat), dot))
-        return np.concatenate([part.reshape(lanes, -1) for part in parts], axis=1)
+    squared = True
 
     def draw_weights(self, basis: Basis, coins: Coins) -> CheckWeights:
-        lanes, repeats, count, halves = basis.lanes, REPETITIONS, len(self.alive), len(self.sizes)
-        points = basis.sample((repeats, len(self.halves)), coins)
-        among = basis.sample((repeats, halves), coins)
-        v = basis.sample((repeats, count), coins)
-        one = np.ones((lanes, repeats), basis.dtype)
-        if self.summed:
-            among[:] = 0
-        product = np.full(len(self.halves), -1)
-        constants = np.zeros((lanes, repeats, halves, 1), basis.dtype)
-        others = np.zeros((lanes, repeats, 2, count), basis.dtype)
-        sums = np.zeros((lanes, repeats, count, halves), basis.dtype)
-        groups = tuple(np.flatnonzero(self.halves == h) for h in range(halves))
-        for q, c in enumerate(self.alive):
-            mine = np.concatenate([groups[2 * c], groups[2 * c + 1]])
-            product[mine] = q
-            pair = self.sizes[2 * c : 2 * c + 2]
-            masses = basis.reduce(np.array([*pair, *[1] * len(mine)]))
-            drawn = np.concatenate([among[:, :, 2 * c : 2 * c + 2], points[:, :, mine]], axis=2)
-            drawn = balance_weights(basis, drawn, masses, one)
-            points[:, :, mine] = drawn[:, :, 2:]
-            identity = basis.multiply(v[:, :, q, None], _inverses(basis, list(pair))[:, None])
-            if self.summed:
-                constants[:, :, 2 * c : 2 * c + 2, 0] = identity
-            else:
-                sums[:, :, q, 2 * c : 2 * c + 2] = drawn[:, :, :2]
-                others[:, :, :, q] = basis.add(np.ascontiguousarray(drawn[:, :, :2]), identity)
-        points[:, :, product < 0] = 0
-        linear = np.broadcast_to(self._planes(basis)[2][:, None], (lanes, repeats, count, halves))
+        k, lanes, repeats = len(self.sizes), basis.lanes, REPETITIONS
+        sizes, others = basis.reduce(np.array(self.sizes)), 0 if self.is_summed else k
+        a, b = basis.sample((repeats, self.m), coins), basis.sample((repeats, k), coins)
+        among = basis.sample((repeats, others), coins)
+        heavy = basis.multiply(b, sizes[:, None])
+        mass = basis.add(np.ones((lanes, repeats), basis.dtype), sum_last(basis, a))
+        mass = basis.add(mass, sum_last(basis, basis.multiply(among, sizes[:, None, :others])))
+        down = inverses_of(basis, list(self.sizes))[:, None]
+        more = basis.multiply(basis.multiply(b, down), mass[:, :, None])
+        groups: tuple[Array, ...] = (np.arange(self.m),)
+        factors, each = b[:, :, None], np.zeros((lanes, repeats, 0), basis.dtype)
+        constants = np.zeros_like(factors)
+        squares = basis.multiply(a, sum_last(basis, basis.multiply(heavy, sizes[:, None]))[:, :, None])
+        if others:
+            product = basis.multiply(among[:, :, :, None], b[:, :, None])
+            diagonal = product[:, :, range(k), range(k)]
+            product[:, :, range(k), range(k)] = basis.add(diagonal, more)
+            each = product.reshape(lanes, repeats, -1)
+        elif self.own is not None:
+            groups, factors = _groups(self.own, k), np.repeat(factors, k + 1, axis=2)
+            constants = np.zeros_like(factors)
+            constants[:, :, range(1, k + 1), range(k)] = more
+            weighed = basis.multiply(heavy, mass[:, :, None])
+            weighed = np.concatenate([weighed, constants[:, :, 0, :1]], axis=2)  # the last one is for -1
+            squares = basis.add(squares, weighed[:, :, self.own])
+        linear = basis.negate(basis.add(heavy, heavy))
+        sums = among if others else np.zeros_like(b)
         return CheckWeights(
-            basis, _given(groups, np.ones_like(constants), constants), points,
-            one[:, :, None],
-            others.reshape(lanes, repeats, -1)[:, :, : 0 if self.summed else 2 * count],
-            np.zeros_like(one), product, sums, linear,
+            basis, tell_rows(groups, factors, constants), a, b, each, np.zeros_like(mass), None,
+            np.ascontiguousarray(sums[:, :, None]), linear[:, :, None], squares=squares,
         )  # fmt: skip
 
 
@@ -604,7 +554,7 @@ class PlaneCheck:
         one = np.ones((lanes, repeats), basis.dtype)
         none = np.zeros((lanes, repeats, 0), basis.dtype)
         return CheckWeights(
-            basis, _given((np.arange(self.m),), b[:, :, None], np.zeros_like(b[:, :, None])), a, b, none,
+            basis, tell_rows((np.arange(self.m),), b[:, :, None], np.zeros_like(b[:, :, None])), a, b, none,
             np.zeros_like(one), None, np.zeros_like(b[:, :, None]), b[:, :, None],
             ones=basis.add(one, sum_last(basis, a)),
         )  # fmt: skip
@@ -642,9 +592,10 @@ class SquareCheck:
         none, once = np.zeros((lanes, repeats, 0), basis.dtype), b[:, :, None]
         flat = sum_last(basis, basis.multiply(b, basis.reduce(np.array(self.flats, object))[:, None]))
         return CheckWeights(
-            basis, _given((np.arange(self.m),), once, np.zeros_like(once)), a, b, none,
+            basis, tell_rows((np.arange(self.m),), once, np.zeros_like(once)), a, b, none,
             basis.multiply(sum_last(basis, a), flat), None, np.zeros_like(once),
-            basis.negate(basis.add(once, once)), squares=sum_last(basis, b),
+            basis.negate(basis.add(once, once)),
+            squares=basis.multiply(a, sum_last(basis, b)[:, :, None]),
         )  # fmt: skip
 
 
@@ -678,7 +629,7 @@ class SumCheck:
         given = np.moveaxis(g.reshape(lanes, repeats, self.ell, self.width), 2, 1)[:, :, :, None]
         return CheckWeights(
             basis,
-            _given((np.arange(self.ell * self.width),), b[:, :, None], np.zeros_like(b[:, :, None])), g,
+            tell_rows((np.arange(self.ell * self.width),), b[:, :, None], np.zeros_like(b[:, :, None])), g,
             one[:, :, None], np.zeros((lanes, repeats, 0), basis.dtype), np.zeros_like(one), None,
             np.zeros_like(b[:, :, None]), b[:, :, None], given=np.ascontiguousarray(given),
         )  # fmt: skip

@@ -249,6 +249,10 @@ class Disclosure(Protocol):
         """The quantizer that makes rows fit this policy."""
         ...
 
+    def squares(self, plan: CodedPlan) -> bool:
+        """Whether squares of rows are shared before the first query, as replies are checked by them."""
+        ...
+
     def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for a plan that this policy cannot follow, before any data is touched."""
         ...
@@ -312,6 +316,9 @@ class ExactPolicy:
 
     def clip_quantizer(self, quantizer: Quantizer) -> Quantizer:
         return quantizer
+
+    def squares(self, plan: CodedPlan) -> bool:
+        return plan.init.factor > 1
 
     def check(self, plan: CodedPlan) -> None:
         """Fits every plan."""

@@ -37,6 +37,7 @@ from field.arrays import Array
 from field.code.rows import ClusterSums, CodedRows, NoRoomError, RunningSums, Storage, cluster_sizes
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
+from secfc.coded.duplicates import FIRST
 from secfc.coded.input_check import ReceivedShares
 from secfc.coded.joined import Joined, JoinedPlan, contribute_columns
 from secfc.coded.membership import (
@@ -46,7 +47,7 @@ from secfc.coded.membership import (
     settle_single_owner,
 )
 from secfc.coded.messages import CodedCenters, RevealCenters, RevealSums, RunEnded
-from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout
 from secfc.coded.policy import ClientPolicy, OwnResult
 from secfc.coded.queries import Query, check_centers, receive_query
 from secfc.coded.quorum import BlameState, CheaterIdentification
@@ -63,7 +64,8 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.data.resolution import check_resolution_at_site
 from secfc.disclosure import DistanceOracle
-from secfc.disclosure.checked.products import count_holders
+from secfc.disclosure.checked.messages import ResharedPart
+from secfc.disclosure.checked.products import SharedSquares, count_holders
 from secfc.errors import FaultyServer, InputError, JournalError, ProtocolError, TooManyHolders
 from secfc.kmeans.bisecting import Dendrogram
 from secfc.kmeans.centers import nearest_center
@@ -86,10 +88,11 @@ from secfc.roles.exchange import (
     PartyId,
     Role,
     Settled,
+    expect_all,
     expect_messages,
     expect_one,
 )
-from secfc.roles.messages import FinalResult, InputPartyResult, compact_labels
+from secfc.roles.messages import FinalResult, InputPartyResult, Message, check_residues, compact_labels
 
 # --- client --------------------------------------------------------------------------------------
 
@@ -124,8 +127,10 @@ def run_client(way: SecFCSettings, draft: Draft, party: Party, *, coins: Coins) 
     kept, rows = yield from settle_contributors(shared, mine, received, coins)
     mine = mine.restrict_clients(shared, kept)
     seed = yield from toss_start_seed(shared.at_work, party.name, coins)
-    squared = way.disclosure.capabilities.sums > 0
+    squared = way.disclosure.squares(kept)
     yield from mine.settle(rows, partial(count_holders, kept, party.name, coins, squared))
+    if squared and rows.squares is None:
+        rows.squares = yield from share_squares(kept, party.name, coins, rows, mine.read)
     rows.finish_rows()
     answer = yield from way.disclosure.client(kept.at_work, party.name, coins=coins)
     courses = RestartQueries(kept.at_work, way.disclosure, np.random.default_rng(seed))
@@ -475,6 +480,50 @@ def start_toss(plan: CodedPlan) -> CoinToss:
 
 def _start(seed: bytes) -> int:
     return int.from_bytes(derive_seed(seed, b"secfc start"), "little")
+
+
+def share_squares(
+    plan: CodedPlan, name: PartyId, coins: Coins, rows: CodedRows, read: Callable[[int, int], Array]
+) -> Role[Array]:
+    """My shares (lanes, m) of squares of rows, of which I have these shares; read: my integers; secret.
+
+    Raises TooFewReplies for clients that are lost.
+    """
+    if are_owned(plan):
+        return (yield from deal_squares(plan, name, coins, read))
+    working, points = plan.at_work, np.ascontiguousarray(rows.read_rows(0, plan.m))
+    return (yield from SharedSquares(working, working.clients.index(name), coins).share(FIRST, points))
+
+
+def are_owned(plan: CodedPlan) -> bool:
+    """Whether all know whose each row is, and whoever has some works."""
+    return isinstance(plan.layout, PublicOwnerLayout) and plan.layout.multiple == 1 and not plan.resting
+
+
+def deal_squares(
+    plan: CodedPlan, name: PartyId, coins: Coins, read: Callable[[int, int], Array]
+) -> Role[Array]:
+    """My shares (lanes, m) of squares of rows, which their owners deal, unchecked.
+
+    A false square concerns a row of its own, as if this had a coordinate more than all others, or less.
+    """
+    code, basis, width = plan.code, plan.code.basis, plan.code.width(plan.d)
+    counts = {c: plan.layout.span(j)[1] for j, c in enumerate(plan.clients) if plan.layout.span(j)[1]}
+    found, send = dict[PartyId, Array](), dict[PartyId, Message]()
+    if count := counts.get(name, 0):
+        padded = np.zeros((count, code.ell * width), np.int64)
+        padded[:, : plan.d] = read(0, count)
+        squares: Array = basis.squares(basis.reduce(padded.reshape(-1, width)))
+        shares = code.share(squares.reshape(-1, count, code.ell), coins)
+        dealt = {c: np.ascontiguousarray(s[:, :, 0]) for c, s in zip(plan.clients, shares, strict=True)}
+        found[name] = dealt.pop(name)
+        send = {c: ResharedPart(values) for c, values in dealt.items()}
+    others = tuple(c for c in counts if c != name)
+    inbox = yield Exchange(send, others, 0, round=FIRST, phase="align")
+    for c, message in expect_all(expect_messages(inbox, ResharedPart), others).items():
+        check_residues(basis, c, message.values, (counts[c],))
+        found[c] = message.values
+    return np.concatenate([found[c] for c in counts], axis=1)
 
 
 # --------------------------------------------------------------------------------------------------

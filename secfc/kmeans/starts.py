@@ -292,6 +292,8 @@ class CenterSeparation:
     Compared as 9 d_h <= d_s on exact integers.  A cluster whose S' would be empty keeps those of its points
     that no other S' took.
 
+    So that nobody lies about d, clients share squares of their rows first: all that have rows must be there.
+
     References
     ----------
     SecFC sec. 5, after Awasthi and Sheffet.

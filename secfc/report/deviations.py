@@ -103,11 +103,14 @@ TABLE = (
          f"{WITNESSED}::test_it_is_the_check_of_products_that_notices_other_labels"),
     ),
     DeviationRow(
-        "a client in masked replies of a start by `CenterSeparation`", "which points begin in no cluster",
-        "one threshold test a point and start",
-        "nothing: a number added alike to all distances of a point passes, and changes what is compared by a "
-        "factor", "unnoticed", "separated",
-        (f"{NOISE}::test_a_number_added_alike_to_a_point_s_distances_separates_it",),
+        "up to `t` clients in masked replies of a start by `CenterSeparation`",
+        "which rows of their own begin in no cluster, by false squares that fit", "nothing",
+        "replies are checked, but for `2**-57`, with squares of rows that their owners share; where rows are "
+        "not one client's each, these are checked as products, but for `2**-60`",
+        "noticed", "labels+separated|distances+separated",
+        (f"{NOISE}::test_who_deals_false_squares_and_replies_that_fit_moves_rows_of_its_own_alone",
+         f"{NOISE}::test_a_number_added_alike_to_a_point_s_distances_is_refused_where_clusters_are_separated",
+         f"{NOISE}::test_false_squares_that_fit_such_distances_of_a_separated_point_are_noticed"),
     ),
     DeviationRow(
         "up to `t` clients in sums of clusters that are rounded", "nothing", "nothing",

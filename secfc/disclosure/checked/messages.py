@@ -65,6 +65,10 @@ class CheckCoin(Message, tag=191):
     Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
 
     Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
+
+    Under "with lost clients, several starts, or consent": client, client.  Seen: under
+    `CenterSeparation`, 32 random bytes, public from now on.  By deviating: another than it committed to:
+    `FaultyClient`. Different coins to receivers: digests differ.
     """
 
     value: bytes
@@ -256,6 +260,11 @@ class ResharedPart(Message, tag=52):
     Under "with hidden membership": client, client (counts hidden).  Seen: any `t` shares of fresh
     polynomials, of products for the same check: uniform.  By deviating: a false one: noticed before
     anything is computed on rows.
+
+    Under "with lost clients, several starts, or consent": client, client.  Seen: under
+    `CenterSeparation`, any `t` shares of squares of rows that the sender has, or of products for their
+    check: uniform.  By deviating: other squares than of its rows: these rows may begin in no cluster. A
+    false product: noticed before anything is asked.
     """
 
     values: Array
@@ -289,6 +298,10 @@ class CheckedPart(Message, tag=230):
     guesses all data of the row. **Two that deviate together** can make a row of theirs of any size in
     one lane, so labels may tell them remainders of others' data; `counts="opened"` prevents it. Leave
     out a row that it holds: the run ends if nobody else does (`UnionFailed`), which tells it so.
+
+    Under "with lost clients, several starts, or consent": client, client.  Seen: under
+    `CenterSeparation`, any `t` shares of parts of squares of rows, and of the check's masks: uniform; what
+    hides three coins.  By deviating: false squares: noticed before anything is asked.
     """
 
     values: Array
@@ -321,6 +334,10 @@ class ProductWords(Message, tag=231):
     Under "with hidden membership": client, client (counts hidden).  Seen: two uniform numbers a
     repetition and segment, and their product.  By deviating: lies on no polynomial with the honest ones:
     `SuspectedParties`.
+
+    Under "with lost clients, several starts, or consent": client, client.  Seen: under
+    `CenterSeparation`, two uniform numbers a repetition and segment, and their product.  By deviating: lies
+    on no polynomial with the honest ones: `SuspectedParties`.
     """
 
     values: Array

@@ -502,6 +502,75 @@ def known_sums(code: LagrangeCode, forms: Array, integers: Array) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------
+# Squares of rows, once all have shares of these.
+
+
+class SharedSquares:
+    """A client's part in sharing squares of rows, once all have shares of these; all respond.
+
+    Distances are then linear in what is shared: see `field.code.reply_check.SquaredCheck`.
+    """
+
+    what = "squares of rows"
+
+    def __init__(self, plan: CodedPlan, me: int, coins: Coins) -> None:
+        self.plan, self.me, self.coins, self.number = plan, me, coins, 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.me}, secret)"
+
+    def share(self, number: int, rows: Array) -> Role[Array]:
+        """My shares (lanes, m) of squares of rows (lanes, m, width).  number: of the first round.
+
+        Raises SuspectedParties for others than their squares, TooFewReplies for clients that are lost.
+        """
+        m, width = rows.shape[1:]
+        dealt, verifier = yield from self._dealt(number, self._squares_part(rows), m, width)
+        squares: Array = reduce(self.plan.code.basis.add, dealt.swapaxes(0, 1).copy())
+        yield from self._verified(verifier, [], (rows, squares))
+        return squares
+
+    def _squares_part(self, rows: Array) -> Array:
+        """My part (lanes, ell, m) of squares of rows (lanes, m, width)."""
+        code = self.plan.code
+        product = code.basis.squares(rows)[:, :, None]
+        return weighted_part(code, tuple(range(code.n)), self.me, product).swapaxes(1, 2)
+
+    def _dealt(
+        self, number: int, part: Array, length: int, width: int = 0
+    ) -> Role[tuple[Array, ProductVerifier]]:
+        """My shares (lanes, n, numbers) of parts (lanes, ell, numbers) that all deal, and of their check."""
+        self.number, plan = number, self.plan
+        everybody = tuple(range(plan.code.n))
+        context = hashlib.blake2b(plan.digest(), digest_size=SIZE, salt=number.to_bytes(8, "little")).digest()
+        asked = CheckedProducts(
+            plan, plan.code.basis, context, length, everybody, (SERVER,), self.what, width=width
+        )
+        verifier = ProductVerifier(asked, self.me, self.coins)
+        send, kept = verifier.deal(part)
+        received = yield from self._talk(send, verifier.others, CheckedPart)
+        shares = dict(zip(received, verifier.take(received, part.shape[2]), strict=True)) | kept
+        return np.stack([shares[j] for j in everybody], axis=1), verifier
+
+    def _verified(
+        self, verifier: ProductVerifier, claims: Sequence[Claim], squared: tuple[Array, Array] | None = None
+    ) -> Role[None]:
+        if checking_steps(self.plan):
+            yield from verifier.verify(self._talk, claims, squared)
+
+    def _talk(
+        self, send: Mapping[int, Message], awaited: Collection[int], kind: type[Any]
+    ) -> Role[dict[int, Any]]:
+        clients, number = self.plan.clients, self.number
+        self.number += 1
+        names = tuple(clients[j] for j in awaited)
+        told = {clients[j]: message for j, message in send.items()}
+        inbox = yield Exchange(told, names, 0, round=number, phase="align")
+        found = expect_all(expect_messages(inbox, kind), names)
+        return {clients.index(c): message for c, message in found.items()}
+
+
+# --------------------------------------------------------------------------------------------------
 # Rows that several clients hold are divided by how many do (`secfc.coded.duplicates`).
 
 
@@ -526,7 +595,7 @@ def count_holders(
     return counts, partial(check.verify, read)
 
 
-class HolderCheck:
+class HolderCheck(SharedSquares):
     """A client's part in checking which rows clients say that they hold, in all lanes; all respond.
 
     First that indicators e are bits, before anything follows from their sum c; so what is divided is never
@@ -535,17 +604,16 @@ class HolderCheck:
     the holders of a row, or one of these shared something else, only where w.y is not what an honest holder
     says.  w is drawn by coins that were opened once all rows, and bits, were fixed.
 
-    squared: whether squares of rows are dealt as well, and checked: distances are then linear in what is
-    shared (`field.code.reply_check.SquareCheck`).
+    squared: whether squares of rows are shared as well.
     """
 
+    what = "rows that clients say they hold"
+
     def __init__(self, plan: CodedPlan, me: int, coins: Coins, squared: bool) -> None:
-        self.plan, self.me, self.coins, self.squared, self.number = plan, me, coins, squared, 0
+        super().__init__(plan, me, coins)
+        self.squared = squared
         self.bits: Array = np.empty(0)  # (lanes, n, m), my shares of everybody's
         self.seed = b""
-
-    def __repr__(self) -> str:
-        return f"HolderCheck({self.me}, secret)"
 
     def count(self, number: int, held: Array) -> Role[Array]:
         """My share (lanes, m) of how many hold each row."""
@@ -568,9 +636,7 @@ class HolderCheck:
         forms = basis.sample((PROOFS, merged.shape[2]), Coins(self.seed[:16]))
         part, length = known_sums(plan.code, forms, read(0, m)), (n + 1) * m
         if self.squared:
-            product = basis.squares(merged)[:, :, None]
-            square = weighted_part(plan.code, tuple(range(n)), self.me, product).swapaxes(1, 2)
-            part, length = np.concatenate([part, square], axis=2), length + m
+            part, length = np.concatenate([part, self._squares_part(merged)], axis=2), length + m
         dealt, verifier = yield from self._dealt(number, part, length, merged.shape[2] * self.squared)
         told, each = np.split(dealt, [PROOFS * m], axis=2)
         sums = basis.matmul(forms, np.ascontiguousarray(merged.swapaxes(1, 2)))
@@ -580,40 +646,6 @@ class HolderCheck:
         squares = reduce(basis.add, each.swapaxes(0, 1).copy()) if self.squared else None
         yield from self._verified(verifier, claims, None if squares is None else (merged, squares))
         return squares
-
-    def _dealt(
-        self, number: int, part: Array, length: int, width: int = 0
-    ) -> Role[tuple[Array, ProductVerifier]]:
-        """My shares (lanes, n, numbers) of parts (lanes, ell, numbers) that all deal, and of their check."""
-        self.number, plan = number, self.plan
-        everybody = tuple(range(plan.code.n))
-        context = hashlib.blake2b(plan.digest(), digest_size=SIZE, salt=number.to_bytes(8, "little")).digest()
-        asked = CheckedProducts(
-            plan, plan.code.basis, context, length, everybody, (SERVER,), "rows that clients say they hold",
-            width=width,
-        )  # fmt: skip
-        verifier = ProductVerifier(asked, self.me, self.coins)
-        send, kept = verifier.deal(part)
-        received = yield from self._talk(send, verifier.others, CheckedPart)
-        shares = dict(zip(received, verifier.take(received, part.shape[2]), strict=True)) | kept
-        return np.stack([shares[j] for j in everybody], axis=1), verifier
-
-    def _verified(
-        self, verifier: ProductVerifier, claims: Sequence[Claim], squared: tuple[Array, Array] | None = None
-    ) -> Role[None]:
-        if checking_steps(self.plan):
-            yield from verifier.verify(self._talk, claims, squared)
-
-    def _talk(
-        self, send: Mapping[int, Message], awaited: Collection[int], kind: type[Any]
-    ) -> Role[dict[int, Any]]:
-        clients, number = self.plan.clients, self.number
-        self.number += 1
-        names = tuple(clients[j] for j in awaited)
-        told = {clients[j]: message for j, message in send.items()}
-        inbox = yield Exchange(told, names, 0, round=number, phase="align")
-        found = expect_all(expect_messages(inbox, kind), names)
-        return {clients.index(c): message for c, message in found.items()}
 
 
 def division_claim(basis: Basis, counts: Array, summed: Array, merged: Array) -> Claim:

@@ -11,8 +11,8 @@ import numpy as np
 from field.arrays import Array
 from field.cached import cached_property
 from field.code.distances import distance_margins, pair_distances, widest_multiple
-from field.code.pair_check import AcrossCheck, NearCheck
-from field.code.reply_check import DistanceCheck, HalfCheck, PlaneCheck, ReplyCheck, SquareCheck
+from field.code.pair_check import AcrossCheck, HalfCheck, NearCheck
+from field.code.reply_check import DistanceCheck, PlaneCheck, ReplyCheck, SquareCheck, SquaredCheck
 from field.code.rows import NOBODYS, ClusterSums
 from field.compare.argmin import ArgminContest
 from field.compare.shells import shell_contest, shell_squares
@@ -114,7 +114,8 @@ class NearestCenter(AllPoints):
 
     def reply_check(self, labels: Array, summed: bool) -> ReplyCheck:
         own = _numbers(self.alive, labels) if summed else None
-        return DistanceCheck(len(labels), tuple(self.sizes[self.alive].tolist()), own)
+        kind = DistanceCheck if self.factor == 1 else SquaredCheck
+        return kind(len(labels), tuple(self.sizes[self.alive].tolist()), own)
 
 
 @dataclass(frozen=True, eq=False)

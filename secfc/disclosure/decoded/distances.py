@@ -100,6 +100,9 @@ class Distances(ExactPolicy):
         # What is checked decides comparisons of honest rows (`CodedPlan.deciding_lanes`).
         return headroom(layout.m, way.quantization.largest)
 
+    def squares(self, plan: CodedPlan) -> bool:
+        return super().squares(plan) and not self.located(plan)
+
     def stretch_headroom(self, headroom: int, stretch: int) -> int:
         # And holds the distances of all rows that pass their test.
         return max(headroom, stretch**2)

@@ -14,8 +14,8 @@ import numpy as np
 from field.arrays import Array
 from field.code.distances import decode_residues, widest_multiple
 from field.code.masking import PairKeys, add_mask, mask_context, mask_for, masking_partners
-from field.code.pair_check import PairCheck
-from field.code.reply_check import DistanceCheck, HalfCheck, ReplyCheck
+from field.code.pair_check import HalfCheck, PairCheck
+from field.code.reply_check import DistanceCheck, ReplyCheck, SquaredCheck
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -239,7 +239,8 @@ def _distance_check(plan: CodedPlan, question: Query, sizes: Array, clusters: Ar
     number[clusters] = np.arange(len(clusters))
     summed = np.array_equal(cluster_sizes(question.labels, question.k), sizes)
     own = number[question.labels] if summed else None
-    return DistanceCheck(plan.m, tuple(sizes[clusters].tolist()), own) if len(clusters) > 1 else None
+    kind = DistanceCheck if plan.init.factor == 1 else SquaredCheck
+    return kind(plan.m, tuple(sizes[clusters].tolist()), own) if len(clusters) > 1 else None
 
 
 # --- client --------------------------------------------------------------------------------------

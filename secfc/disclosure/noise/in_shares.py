@@ -277,6 +277,9 @@ class NoiseInShares:
         opened = DistributedDiscreteGaussian(each, 2 * each * radius, noise.honest, plan.k * plan.d)
         return Composed((asked,) * steps.questions + (opened,) * steps.centers)
 
+    def squares(self, plan: CodedPlan) -> bool:
+        return False
+
     def check(self, plan: CodedPlan) -> None:
         """Raises PrivacyError or ValueError for a run that this noise does not cover."""
         if not isinstance(plan.init, RandomLabels | GivenLabels):

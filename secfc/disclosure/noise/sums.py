@@ -254,6 +254,9 @@ class NoisySums(ExactPolicy):
             "all rows: clusters close together may be missed",
         )
 
+    def squares(self, plan: CodedPlan) -> bool:
+        return True
+
     def check(self, plan: CodedPlan) -> None:
         """Raises PrivacyError or ValueError for a run that this noise does not cover."""
         self.how(plan).check(plan)

@@ -10,14 +10,14 @@ from field import Basis
 from field.code.distances import between_pairs, distance_margins, half_gaps, pair_distances
 from field.code.lagrange_code import LagrangeCode
 from field.code.masking import weighted_part
-from field.code.pair_check import AcrossCheck, NearCheck, PairCheck
+from field.code.pair_check import AcrossCheck, HalfCheck, NearCheck, PairCheck
 from field.code.reply_check import (
     REPETITIONS,
     DistanceCheck,
-    HalfCheck,
     OffPolynomial,
     PlaneCheck,
     SquareCheck,
+    SquaredCheck,
     SumCheck,
     open_words,
     segment_weights,
@@ -39,6 +39,8 @@ KINDS = (
     "rounded halves",
     "planes",
     "squares",
+    "squared points",
+    "squared centers",
     "sums",
     "pairs",
     "near",
@@ -81,7 +83,7 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         k = 2 * k
         labels = (2 * labels + rng.integers(0, 2, m)).astype(np.int32)
         labels[:4] = 0, 1, 2, 3
-    lone = kind == "points" and m > k + 2
+    lone = "points" in kind and m > k + 2
     if lone:
         labels[-1] = -1  # of no cluster
     if kind == "near" or "across" in kind:
@@ -95,7 +97,7 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         all_rows.append(mine)
     asked, kept, squares, flats = np.arange(m), [], [None] * code.n, ()
     sums = [mine.sum_clusters(labels, k) for mine in all_rows]
-    if kind in ("centers", "rounded halves", "planes", "squares"):
+    if kind in ("centers", "rounded halves", "planes", "squares", "squared centers"):
         # Of no rows: centers that something else gave.
         extra = 1 if kind == "planes" else 0
         drawn = rng.integers(-99, 99, (k, d))
@@ -112,9 +114,10 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         elif kind == "squares":
             sums = [replace(s, sizes=np.ones(k, np.int64)) for s in sums]
             flats = tuple((drawn**2).sum(axis=1).tolist())
-            whole = np.pad(points, ((0, 0), (0, code.ell * width - d))).reshape(m, code.ell, width)
-            each = code.share(code.basis.reduce((whole**2).sum(axis=2)), coins)
-            squares = [np.ascontiguousarray(share[:, :, 0]) for share in each]
+    if "square" in kind:
+        whole = np.pad(points, ((0, 0), (0, code.ell * width - d))).reshape(m, code.ell, width)
+        each = code.share(code.basis.reduce((whole**2).sum(axis=2)), coins)
+        squares = [np.ascontiguousarray(share[: basis.lanes, :, 0]) for share in each]
     if "across" in kind:
         # Of the first half to the second; those to the first of all were asked before.
         asked, others = np.arange(0 if "first" in kind else 1, m // 2), np.append(np.arange(m // 2, m), 0)
@@ -159,7 +162,7 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
                 replies.append(values)
         rows.append(mine)
     sizes = tuple(sizes.tolist())
-    if kind == "centers":
+    if "centers" in kind:
         sizes = tuple(max(1, s) for s in sizes)
     check = {
         "points": lambda: DistanceCheck(m, sizes, labels),
@@ -170,6 +173,8 @@ def setting(kind, *, code=None, basis=None, k=3, m=11, d=4, seed=0):
         "rounded halves": lambda: HalfCheck(labels, sizes, False),
         "planes": lambda: PlaneCheck(m, k),
         "squares": lambda: SquareCheck(m, flats),
+        "squared points": lambda: SquaredCheck(m, sizes, labels),
+        "squared centers": lambda: SquaredCheck(m, sizes, None),
         "sums": lambda: SumCheck(k, code.ell, width),
         "pairs": lambda: PairCheck(PAIRS[k], sizes),
         "near": lambda: NearCheck(m, SQUARE),
@@ -566,6 +571,7 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
         "halves": lambda: HalfCheck(labels, (1,) * k, True),
         "two halves": lambda: HalfCheck(labels, (1,) * k, True),
         "planes": lambda: PlaneCheck(m, k),
+        "squared points": lambda: SquaredCheck(m, (1,) * k, labels),
         "squares": lambda: SquareCheck(m, tuple((np.array(centers) ** 2).sum(axis=1).tolist())),
         "sums": lambda: SumCheck(k, ell, width),
         "pairs": lambda: PairCheck(((0, 1),), (1, 1)),
@@ -583,7 +589,7 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
         for row in centers:
             secret += [np.full(ell, row[0])] * heads
             secret += [row[heads:].reshape(ell, width)[:, f] for f in range(width)]
-    if kind == "squares":
+    if "square" in kind:
         secret += [(row.reshape(ell, width) ** 2).sum(axis=1) for row in points]
     count = len(secret) * t + (0 if kind == "sums" else products * width * (ell + t))
     grid = np.stack(np.meshgrid(*[np.arange(p)] * count, indexing="ij"), -1).reshape(-1, count)
@@ -625,8 +631,8 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
         if heads:
             product += int(w.ones[0, 0]) * plane[0]
         product += np.einsum("vfc,fjc->vjc", opened[c], plane[heads:]) % p
-    if kind == "squares":
-        product += int(w.squares[0, 0]) * np.einsum("i,ijc->jc", a, np.array(shares[-m:])) % p
+    if "square" in kind:
+        product += np.einsum("i,ijc->jc", w.squares[0, 0].astype(np.int64), np.array(shares[-m:])) % p
     # What u adds: its own shares, words of V at all clients; of row 0 at a server.
     masks = 1 if u == "shared" else ell
     coins_u = np.eye(zeros * masks * (ell + t), dtype=np.int64).reshape(zeros, masks, ell + t, -1)
@@ -638,11 +644,13 @@ def law(kind, code, points, centers, *, seed=0, client=0, u="own", server=False)
     rows = [held.reshape(zeros * masks, -1), said.reshape(ell * n, -1)]
     known = [np.zeros((zeros * masks, len(grid)), np.int64), product.reshape(ell * n, -1)]
     if server:
-        assert kind in ("points", "pairs")
+        assert kind in ("points", "squared points", "pairs")
         first = np.array(zero_open)  # (width, ell, coins)
         at = [points[h].reshape(ell, width).T[..., None] for h in range(k)]
         if kind == "points":
             replies = [((x - first) ** 2).sum((0, 1)) for x in at]
+        elif kind == "squared points":
+            replies = [(x * (x - 2 * first)).sum((0, 1)) for x in at]
         else:
             replies = [(x * first).sum((0, 1)) for x in at]
             replies += [(at[g] * at[h] + 0 * first).sum((0, 1)) for g, h in ((0, 0), (0, 1), (1, 1))]
@@ -685,7 +693,7 @@ class Tiny(LagrangeCode):
 
 
 FIVE, ELEVEN = Tiny(Basis((5,)), 3, 1, 1), LagrangeCode(Basis((11,)), 5, 2, 1)
-HIDDEN = "points", "centers", "halves", "planes", "squares", "sums", "pairs"
+HIDDEN = "points", "squared points", "centers", "halves", "planes", "squares", "sums", "pairs"
 ONE = [np.array(x).reshape(2, 1) for x in ([0, 0], [1, 0], [2, 4], [3, 3])]
 TWO = [np.array(x).reshape(2, 2) for x in ([0, 0, 0, 0], [1, 2, 0, 5], [10, 3, 3, 4])]
 
@@ -694,7 +702,7 @@ def secrets(kind, code):
     """Rows, and centers or planes, None if these are sums of rows."""
     if kind == "two halves":
         return [(np.concatenate([x, y]), None) for x, y in pairwise(ONE)]
-    if kind in ("points", "halves", "pairs"):
+    if kind in ("points", "squared points", "halves", "pairs"):
         return [(x, None) for x in (ONE if code is FIVE else TWO)]
     if kind == "squares":
         few = ONE if code is FIVE else TWO
@@ -727,7 +735,7 @@ def test_one_u_for_two_segments_shows_the_centers():
     assert not alike([law("points", ELEVEN, x, y, seed=1, u="shared") for x, y in few])
 
 
-@pytest.mark.parametrize("kind", ["points", "pairs"])
+@pytest.mark.parametrize("kind", ["points", "squared points", "pairs"])
 def test_a_server_that_has_the_distances_learns_no_more(kind):
     """Rows that are moved as one, or mirrored, have the same distances."""
     x = np.array([[0], [2]])

@@ -2,7 +2,7 @@
 
 Where squares of rows are not shared, the check of replies misses a number added alike to all distances of a
 row.  That changes no nearest center; it does change how far the row is from it, which shells of `NoisySums`
-ask for, where squares are shared, and `CenterSeparation`, where they are not.
+and `CenterSeparation` ask for.  So there squares are shared.
 """
 
 from contextlib import suppress
@@ -16,8 +16,11 @@ from field import SeededCoins
 from field.code.reply_check import DistanceCheck
 from field.ring.basis import LANE_PRIMES
 from secfc.coded.messages import MaskedBits, MaskedDistances, MaskedSum
-from secfc.disclosure.checked.products import PROOFS, HolderCheck, ProductVerifier
+from secfc.coded_kmeans import algorithm1
+from secfc.disclosure.checked.products import PROOFS, HolderCheck, ProductVerifier, SharedSquares
+from secfc.disclosure.compare import candidates
 from secfc.disclosure.compare.candidates import NearestShell
+from secfc.disclosure.decoded import replies
 from secfc.disclosure.noise import sums
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER, STRIDE
@@ -133,15 +136,19 @@ def test_false_squares_that_fit_such_distances_are_noticed_as_products(monkeypat
         with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
             run_sums(policy(), data, faults=alike)
         return
+    check_no_squares(monkeypatch)
+    assert are_moved(run_sums(policy(), data, faults=alike), points)
+
+
+def check_no_squares(monkeypatch):
+    """Inner products as long as those of squares hold."""
     fold = ProductVerifier._fold_squares
 
     def nothing(self, *about):
-        """Inner products as long as those of squares, which hold."""
         coins, found = yield from fold(self, *about)
         return coins, [[tuple(map(np.zeros_like, each))] for (each,) in found]
 
     monkeypatch.setattr(ProductVerifier, "_fold_squares", nothing)
-    assert are_moved(run_sums(policy(), data, faults=alike), points)
 
 
 def test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums(monkeypatch):
@@ -208,14 +215,95 @@ def test_false_noisy_distances_choose_labels_and_stay_under_the_others_noise():
 # --- a start that compares by a factor ------------------------------------------------------------------
 
 
-def test_a_number_added_alike_to_a_point_s_distances_separates_it():
+def separate(faults=lambda e: (e,), *, threshold=1, **more):
+    """A run that starts from separated clusters of equal sizes."""
+    start = secfc.CenterSeparation(secfc.GivenLabels(np.arange(24, dtype=np.int32) % 2))
+    algorithm = secfc.SecFC(2, threshold, start, max_iter=1, **more)
+    return secfc.fit(algorithm, federation(5, 24, 2, seed=2), seed=1, faults=faults)
+
+
+ALONE = secfc.Threshold(1, deviating=0)
+POLICIES = {
+    "MaskedDistances": [{}, {"disclosure": secfc.AssignmentsOnly(dealer=None), "threshold": ALONE}],
+    "CodedDistances": [{"disclosure": secfc.Distances()}, {"disclosure": secfc.Distances(blind=False)}],
+}
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_a_number_added_alike_to_a_point_s_distances_is_refused_where_clusters_are_separated(kind):
+    for seed in range(short(2, nightly=50)):
+        rng = np.random.default_rng(seed)
+        lies, _ = adding(kind, int(rng.integers(1, 1 << 60)), (..., int(rng.integers(24))), first=True)
+        for way in POLICIES[kind]:
+            with pytest.raises(SuspectedParties, match="do not fit the shares of the rows"):
+                separate(lies, **way)
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_without_squares_of_rows_it_passes_and_separates_the_point(kind, monkeypatch):
     """Under clusters of equal sizes it is the same number; of other sizes in proportion to their squares."""
-    labels = np.arange(24, dtype=np.int32) % 2
-    start = secfc.CenterSeparation(secfc.GivenLabels(labels))
-    way, data = secfc.SecFC(2, 1, start, max_iter=1), federation(5, 24, 2, seed=2)
-    honest = secfc.fit(way, data, seed=1)
-    found = []
+    monkeypatch.setattr(candidates, "SquaredCheck", DistanceCheck)
+    monkeypatch.setattr(replies, "SquaredCheck", DistanceCheck)
+    for way in POLICIES[kind]:
+        honest, number = separate(**way).history[0], 1 << (50 if kind == "MaskedDistances" else 33)
+        lies = [adding(kind, number, (..., point), first=True)[0] for point in range(4)]
+        assert any((separate(each, **way).history[0] != honest).any() for each in lies)
+
+
+@pytest.mark.parametrize("point", [0, 11])
+def test_who_deals_false_squares_and_replies_that_fit_moves_rows_of_its_own_alone(monkeypatch, point):
+    """Client 2 has rows 10 to 14; a square that it alone adds to is of one of these."""
+    honest, deal, step = separate().history[0], algorithm1.deal_squares, -(1 << 41)
+
+    def add(plan, values, place):
+        basis = plan.code.basis
+        more = np.array([step % p for p in basis.primes], values.dtype)
+        values[:, place] = basis.add(values[:, place, None].copy(), more[:, None])[:, 0]
+
+    def false(plan, name, coins, read):
+        """Adds a constant to all shares of a square: its second."""
+        dealing = deal(plan, name, coins, read)
+        dealt = next(dealing)
+        if name == LIAR:
+            for message in dealt.send.values():
+                add(plan, message.values, 1)
+        try:
+            dealing.send((yield dealt))
+        except StopIteration as end:
+            if name == LIAR:
+                add(plan, end.value, 11)
+            return end.value
+
+    monkeypatch.setattr(algorithm1, "deal_squares", false)
+    lies, _ = adding("MaskedDistances", step * 12**2, (..., point), first=True)
+    if point != 11:
+        with pytest.raises(SuspectedParties, match="do not fit the shares of the rows"):
+            separate(lies)
+    else:
+        assert np.flatnonzero(separate(lies).history[0] != honest).tolist() == [11]
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_false_squares_that_fit_such_distances_of_a_separated_point_are_noticed(monkeypatch, checked):
+    share, honest, moved = SharedSquares._squares_part, separate().history[0], []
+
+    def false(self, rows):
+        part = share(self, rows)
+        if self.plan.clients[self.me] == LIAR:
+            basis = self.plan.code.basis
+            step = basis.reduce(np.array([1 << 43]))[:, 0]
+            part[:, 0, point] = basis.add(np.ascontiguousarray(part[:, 0, point]), step)
+        return part
+
+    monkeypatch.setattr(SharedSquares, "_squares_part", false)
+    monkeypatch.setattr(algorithm1, "are_owned", lambda plan: False)
+    if not checked:
+        check_no_squares(monkeypatch)
     for point in range(4):
-        lies, _ = adding("MaskedDistances", 1 << 50, (..., point), first=True)
-        found.append(secfc.fit(way, data, seed=1, faults=lies))
-    assert any((run.history[0] != honest.history[0]).any() for run in found)
+        lies, _ = adding("MaskedDistances", (1 << 43) * 12**2, (..., point), first=True)
+        if checked:
+            with pytest.raises(SuspectedParties, match="squares of rows do not fit"):
+                separate(lies)
+        else:
+            moved.append((separate(lies).history[0] != honest).any())
+    assert checked or any(moved)
