@@ -215,6 +215,8 @@ def fold_error(error: click.ClickException) -> click.ClickException:
     return made
 
 
+# What a system refuses about a path: a file that root made, a disc that became read-only.
+REFUSED = errno.EACCES, errno.EPERM, errno.EROFS
 # Under the traceback of an error that is neither of the user nor of a party.
 INTERNAL = (
     "Internal error of secfc: your input and options are not to blame. Please report the lines above, less "
@@ -255,6 +257,9 @@ class Commands(Lazily):
                 raise Failed(f"the protocol failed: {error} [{problem_id(error)}]{spent}") from error
             if isinstance(error, UnionAborted):
                 raise Failed(f"the union failed: {error}") from error
+            if isinstance(error, OSError) and error.errno in REFUSED and error.filename:
+                said = f"{error.filename}: {error.strerror}. Check the path, its owner and its permissions."
+                raise RefusedInput(said) from error
             error.add_note(INTERNAL)
             raise
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import itertools
+import os
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -212,6 +214,21 @@ def test_certificates_that_end_within_a_month_are_warned_of_the_hubs_and_those_o
     assert (state, "expires in 29 days" in said) == ("warn", True)
     ((state, said),) = warned(31, 28.5)
     assert (state, "certificate of the run file" in said, "in 28 days" in said) == ("warn", True, True)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize("command", ["join", "check", "status", "abort", "clean"])
+def test_a_file_that_root_made_or_a_disc_that_is_read_only_is_a_sentence(site, monkeypatch, command, number):
+    here = site()
+    here.open_journal().close()
+
+    def refuse(path, *more):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr("secfc.cli.deploy.site.Journal.open", refuse)
+    done = CliRunner().invoke(main, ["deploy", command, str(here.folder / "site.toml")])
+    assert done.exit_code == 2
+    assert f"{here.journal}: {os.strerror(number)}. Check the path" in done.output
 
 
 def test_results_that_are_there_or_cannot_be_written_are_said_before_a_run(site, monkeypatch):
