@@ -177,6 +177,8 @@ def _compile_secfc() -> None:
     """Run everything that is compiled, over both kinds of fields, and both modes of union."""
     import numpy as np
 
+    from field.kernels.microkernel import ACROSS, TILE
+    from field.ring import pseudo_mersenne
     from field.ring.basis import FEW, LANE_PRIMES, MERSENNE_61, Basis
     from psu import Committee, Server
     from secfc.coded.membership import Private
@@ -185,6 +187,9 @@ def _compile_secfc() -> None:
     lanes = Basis(LANE_PRIMES[:2])  # more have the same kernels
     many = np.ones((2, FEW), lanes.dtype)
     lanes.multiply(many, many)  # few are multiplied without a kernel
+    if pseudo_mersenne.vectorized():  # nor are few features added up by one
+        tiles, weights = np.zeros((1, ACROSS, TILE), np.int32), np.ones((1, TILE), lanes.dtype)
+        pseudo_mersenne.weighted_sums(tiles, 0, weights, LANE_PRIMES[0], np.zeros((1, ACROSS - 1), np.int64))
     for basis in (lanes, Basis((MERSENNE_61,))):
         _compile_distances(Quantization(basis=basis))
     _compile_comparisons(lanes)
