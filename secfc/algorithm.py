@@ -248,8 +248,8 @@ class Capabilities:
     scale_alone: the algorithm whose clients bring features to a scale each by itself; None where all do it.
     pairs: what it asks, by the plan, if that is about every two points once; else None.
     counted: whether its plan says how many rows each client has; without, these numbers stay at home.
-    bounded: whether its plan needs a bound on values; without, nobody looks for the largest one.
-    inner: the algorithm that it runs on points that it changed first, None of one that stands alone.
+    bounded: whether its plan needs a bound on values; without, nobody looks for the largest one.  inner: the
+    algorithm that it runs on points that it changed first, None of one that stands alone.
     policy: what the server may see (`secfc.coded.policy.Disclosure`), None where there is no such choice.
     membership: whose rows are whose (`secfc.coded.membership`), None where there is no such choice.
     coarse: what is done about rounding that loses data, "refuse", "warn" or "allow", as its field `coarse`
@@ -257,14 +257,13 @@ class Capabilities:
     max_iter: steps of a restart at most, None where it has no such bound.  restarts: how many there are.
     budget: of differential privacy, None where there is none that can be split.
     promise: of differential privacy for all that a run releases; raises as `plan` does for what is none.
-    threshold: how many of these clients may collude, None if none may.
-    losses: how many clients may fall silent once their rows are shared, by the plan.
-    least: how many rows its rules need, by the plan.
-    foresee: the plan that the points of all will lead to, by a plan and a federation; None: that plan itself.
+    central: with whom all others speak, and with nobody else, by what is public before rows are counted; None
+    for all.  threshold: how many of these clients may collude, None if none may.  losses: how many may fall
+    silent once their rows are shared, by the plan.  least: how many rows its rules need, by the plan.
+    foresee: the plan that the points of all will lead to, by a plan and a federation; None: that plan.
     judge: all data against the rounding of a plan, for one that changes points before they are rounded, as
-    `secfc.data.resolution.check_resolution`.
-    account: what reports say of a run (`secfc.run_summary`), by a result, a federation and `ids`, the column
-    that names points; None: its class and its values.
+    `secfc.data.resolution.check_resolution`.  account: what reports say of a run (`secfc.run_summary`), by a
+    result, a federation and `ids`, the column that names points; None: its class and its values.
     """
 
     partial: bool = False
@@ -282,6 +281,7 @@ class Capabilities:
     restarts: int = 1
     budget: SplittableBudget | None = None
     promise: Callable[[], Promise | None] = no_promise
+    central: Callable[[PublicFacts], tuple[PartyId, ...]] | None = None
     threshold: Callable[[tuple[PartyId, ...]], int | None] = no_threshold
     losses: Callable[[Any], int] = no_losses
     least: Callable[[Any], int] = lambda plan: 0

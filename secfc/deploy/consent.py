@@ -1,9 +1,11 @@
 """Consent on record: what each party signs before anything of rows is said, and how the others look at it.
 
-Every party signs the terms that it accepts, sends them to all others within the seal, right after the
-greetings, and keeps what the others signed.  A signature stays: whoever holds it can show, without any
+Every party signs the terms that it accepts, sends them to all with whom it speaks within the seal, right
+after the greetings, and keeps what these signed.  A signature stays: whoever holds it can show, without any
 party's help, that this identity accepted these terms.  So nobody's rows are shared before everybody's consent
-is there, and whoever withholds one (a hub, a party) is silent, and the run waits.
+is there, and whoever withholds one (a hub, a party) is silent, and the run waits.  Where not all speak with
+each other (`secfc.roles.exchange.Links`), the server and the committee have everybody's consent, and go on no
+earlier; another client's file has theirs alone.
 
 A decision to go on without a client is signed likewise, and told to all others as soon as it is made: beside
 all exchanges, since whoever decides is waiting (`secfc.transport.link.NOTE`).  It is encrypted under a key
@@ -62,8 +64,8 @@ class SignedConsent(Message, tag=162):
 
     key: 32 secret bytes, under which it tells what it decides later.
 
-    Under "sealed transport": party, everyone.  Seen: between organizations, before any row count: the
-    terms that it accepts (digest of the run file, session, policy, budget), a salted digest of its
+    Under "sealed transport": party, everyone it speaks with.  Seen: between organizations, before any row
+    count: the terms that it accepts (digest of the run file, session, policy, budget), a salted digest of its
     floors, software, time, and where its audit ended, signed by its pinned key; and a key of its own for
     what follows.  By deviating: sign other terms: `PlanMismatch`. Not its key's signature:
     `FaultyClient`, `FaultyServer`. A false time, software, floors or end of audit: its word, which stays
@@ -155,8 +157,8 @@ def consent_first(
 ) -> Role[R]:
     """The same role, once all parties have sent what they accept.
 
-    identities: everybody's pinned key.  keep: given what all signed, mine too, before the role begins; called
-    again where a party resumes.
+    identities: the pinned keys of this party and of all with whom it speaks.  keep: given what these signed,
+    before the role begins; called again where a party resumes.
 
     Raises TooFewReplies if one is missing; PlanMismatch for other terms; FaultyClient or FaultyServer for a
     signature that is none of the pinned key.

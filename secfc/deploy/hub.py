@@ -19,6 +19,7 @@ import hashlib
 import logging
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -46,6 +47,8 @@ from secfc.roles.exchange import PartyId
 
 # Bytes that a hub holds, of all pairs together; of one direction, at most; and what it reads at a time.
 TOTAL, MOST, LEAST, READ = 3 << 24, 1 << 20, 1 << 12, 1 << 18
+# Bytes of TLS that each connection reads at a time, which Python keeps room for: 256 KiB by itself.
+TLS_PIECE = 1 << 15
 # Seconds in which the other end of a pair that is over must have taken the rest.
 LINGER = 10.0
 # What each end says first, once it hears pieces and no messages any more.
@@ -54,16 +57,18 @@ GO = b"\x02"
 
 @dataclass(eq=False)
 class ForwardingPipes:
-    """All directions of a hub: how much each may hold.  counted: told of bytes that were handed on."""
+    """All directions of a hub.  counted: told of bytes handed on.  given: how many may wait of each."""
 
     counted: Callable[[int], Any]
     open: set[ForwardingPipe] = field(default_factory=set)
+    given: int = 0
     # One for all, as what was read is handed on at once.
     buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ)), repr=False)
 
     def share(self) -> tuple[int, int]:
         """Bytes of a direction that may wait, and that are read at a time."""
-        part = TOTAL // max(1, len(self.open))
+        # For a power of two of them, so that a thousand that come change it ten times.
+        part = TOTAL // (1 << max(0, len(self.open) - 1).bit_length())
         read = max(LEAST, min(READ, part // 2))
         return max(LEAST, min(MOST, part) - read), read
 
@@ -71,13 +76,14 @@ class ForwardingPipes:
         """Two ends of a pair."""
         one.other, other.other = other, one
         self.open |= {one, other}
-        self.limit()
+        self.limit({one, other})
 
-    def limit(self) -> None:
-        """Give each direction its part."""
+    def limit(self, new: Collection[ForwardingPipe] = ()) -> None:
+        """Give each direction its part: new ones alone, where that of the others has not changed."""
         high, _ = self.share()
-        for pipe in self.open:
+        for pipe in new if high == self.given else self.open:
             pipe.transport.set_write_buffer_limits(high=high)
+        self.given = high
 
     def held(self) -> int:
         """Bytes that wait now."""
@@ -200,8 +206,12 @@ NONCE = 32
 GREETING = 10.0
 # Connections that have not done so, of one address and of all.
 OF_AN_ADDRESS, OF_ALL = 1 << 10, 1 << 11
-# The number of a refusal in the closing frame.
-UNKNOWN = 4001
+# Numbers of refusals in the closing frame, the second of RFC 6455's registry: try again later.
+UNKNOWN, LATER = 4001, 1013
+REFUSALS = {
+    UNKNOWN: "unknown run or party, or a signature that does not fit",
+    LATER: f"nobody said within {GREETING:g} s who comes",
+}
 
 
 def waiting_path(session: str, me: PartyId, peer: PartyId) -> str:
@@ -325,6 +335,7 @@ class Hub:
     ) -> AsyncIterator[Server]:
         """Accept parties for as long as the context is open.  Raises OSError for a port that is taken."""
         greet: dict[str, Any] = {} if tls is None else {"ssl_handshake_timeout": GREETING}
+        SSLProtocol.max_size = TLS_PIECE
         arriving = type("ArrivingHere", (Arriving,), {"hub": self})
         async with serve(
             self.meet, host, port, ssl=tls, max_size=PIECE, max_queue=2, compression=None, ping_interval=None,
@@ -343,11 +354,14 @@ class Hub:
 
     async def meet(self, socket: ServerConnection) -> None:
         """Let a party in, wait for its peer, and forward until either end is gone."""
-        where = await self.known(socket)
+        try:
+            where, why = await self.known(socket), UNKNOWN
+        except TimeoutError:  # of a machine, or a hub, that has much to do: it may come again
+            where, why = None, LATER
         if where is None:
             self.counters.refused += 1
             log_event("deploy.hub", "refused", logging.WARNING)
-            await socket.close(UNKNOWN, "unknown run or party, or a signature that does not fit")
+            await socket.close(why, REFUSALS[why])
             return
         session, me, peer = where
         cast(Arriving, socket).become_known()
@@ -394,7 +408,7 @@ class Hub:
             end.joined.set()
 
     async def known(self, socket: ServerConnection) -> tuple[str, PartyId, PartyId] | None:
-        """Which end of which pair this is, None if it cannot prove that."""
+        """Which end of which pair this is, None if it cannot prove that.  Raises TimeoutError."""
         path = "" if socket.request is None else socket.request.path
         parts = [unquote(part) for part in path.split("/")[1:]]
         if len(parts) != 3:
@@ -404,7 +418,7 @@ class Hub:
         if me not in keys or peer not in keys or me == peer or keys[me] in self.revoked:
             return None
         nonce = SystemCoins().bytes(NONCE)
-        with contextlib.suppress(TimeoutError, ConnectionClosed, InvalidSignature, TypeError):
+        with contextlib.suppress(ConnectionClosed, InvalidSignature, TypeError):
             await socket.send(nonce)
             async with asyncio.timeout(GREETING):
                 signature = await socket.recv()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
@@ -86,6 +87,7 @@ async def run_with_reconnect(
     """
     links: dict[PartyId, Link] = {}
     why: dict[PartyId, str] = {}  # a connection failed last
+    news = asyncio.Event()  # a peer came, or cannot be met any more
     pulse = waiting.get("pulse", PULSE)
     if meter is not None:
         meter.links = links
@@ -121,6 +123,7 @@ async def run_with_reconnect(
             if peer not in links:
                 links[peer] = noted_link(peer, channel)
                 watch(peer, "came")
+                news.set()
             else:
                 links[peer].renew_connection(channel)
                 watch(peer, "came back")
@@ -135,11 +138,14 @@ async def run_with_reconnect(
                 meter.breaks += 1
 
     keepers = [asyncio.create_task(keep(peer)) for peer in peers]
+    for keeper in keepers:
+        keeper.add_done_callback(lambda _: news.set())
     running: asyncio.Future[R] | None = None
     try:
         rejoin = waiting.get("rejoin", REJOIN)
         rest = min(rejoin, REST) if resuming else arrival
-        await _all_there(links, peers, keepers, max(arrival, rejoin) if resuming else arrival, rest, why)
+        longest = max(arrival, rejoin) if resuming else arrival
+        await _all_there(links, peers, keepers, news, longest, rest, why)
         for peer in peers:
             if peer not in links:
                 links[peer] = noted_link(peer, UnconnectedChannel())
@@ -194,6 +200,7 @@ async def _all_there(
     links: Mapping[PartyId, Link],
     peers: tuple[PartyId, ...],
     keepers: list[asyncio.Task[None]],
+    news: asyncio.Event,
     arrival: float,
     rest: float,
     why: Mapping[PartyId, str],
@@ -203,17 +210,19 @@ async def _all_there(
     Raises what ended a keeper, and TimeoutError.
     """
     now = asyncio.get_running_loop().time
-    since = None
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(arrival):
-            while len(links) < len(peers):
-                _raise_from_ended(keepers)
-                if links and since is None:
-                    since = now()
-                if rest < arrival and since is not None and now() > since + rest:
-                    return
-                await asyncio.sleep(0.02)
-            return
+    limit, rested = now() + arrival, math.inf
+    while len(links) < len(peers):
+        news.clear()
+        _raise_from_ended(keepers)
+        if links and rested == math.inf:
+            rested = now() + rest
+        if now() >= min(limit, rested):
+            break
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(min(limit, rested)):
+                await news.wait()
+    if len(links) == len(peers) or rested < limit:
+        return
     missing = [peer for peer in peers if peer not in links]
     if why and not links:
         raise TimeoutError(

@@ -23,6 +23,8 @@ from secfc.transport.channel import ConnectionKeys
 
 R = TypeVar("R")
 
+# Connections that a party opens at a time: one that speaks with a thousand others is no storm.
+OPENING = 64
 # Seconds after which a hub that says nothing is asked whether it is there, and in which it must answer.
 ASK = 10.0
 # Seconds after which the next address of a hub's name is tried besides, where one is silent (RFC 8305).
@@ -44,15 +46,53 @@ async def meet_at_hub(
     identity: Identity,
     *,
     tls: ssl.SSLContext | None = None,
+    opening: asyncio.Semaphore | None = None,
 ) -> Socket:
     """A channel to the peer, as soon as both are at the hub.
 
-    url: ws:// or wss:// and where the hub is; a proxy is taken from the environment, as usual.
+    url: ws:// or wss:// and where the hub is; a proxy is taken from the environment, as usual.  opening: held
+    until the hub knows who comes, None for one of its own.
 
     Raises NotAdmitted, also for a hub whose certificate is not trusted; OSError where it cannot be reached,
     or is gone again.
     """
     path = waiting_path(session, me, peer)
+    async with opening or contextlib.nullcontext():
+        socket = await show_identity(url, me, path, identity, tls)
+    try:
+        if await _ready(socket) != READY:
+            raise ConnectionRefusedError(f"{url} does not speak as a hub")
+        # Nothing else comes before the hub heard that this end is ready.
+        channel = Socket.take_over(socket.transport, socket.connection_lost)
+        await channel.write(GO)
+        return channel
+    except ConnectionClosed as error:
+        raise closed_error(url, me, error) from error
+    except TimeoutError as error:
+        socket.transport.abort()
+        raise TimeoutError(f"{url} took the connection and said nothing for {ASK:g} s") from error
+    except BaseException:
+        socket.transport.abort()
+        raise
+
+
+def closed_error(url: str, me: PartyId, error: ConnectionClosed) -> OSError:
+    """What it means that the hub closed a connection before the peer was there."""
+    if error.rcvd is not None and error.rcvd.code == UNKNOWN:
+        return NotAdmitted(
+            f"{url} does not let {me!r} in: its run file has another session, other names or another key "
+            "for this party. Compare the digests of the run files, and this key's fingerprint"
+        )
+    return ConnectionResetError(f"{url} broke the connection")
+
+
+async def show_identity(
+    url: str, me: PartyId, path: str, identity: Identity, tls: ssl.SSLContext | None
+) -> ClientConnection:
+    """A connection to the hub, over which it was shown who comes to this path.
+
+    Raises as `meet_at_hub`.
+    """
     try:
         socket = await open_socket(url.rstrip("/") + path, tls)
     except ssl.SSLCertVerificationError as error:
@@ -69,19 +109,9 @@ async def meet_at_hub(
         if not isinstance(nonce, bytes) or len(nonce) != NONCE:
             raise ConnectionRefusedError(f"{url} does not greet as a hub")
         await socket.send(identity.sign(challenge_to_sign(nonce, path)))
-        if await _ready(socket) != READY:
-            raise ConnectionRefusedError(f"{url} does not speak as a hub")
-        # Nothing else comes before the hub heard that this end is ready.
-        channel = Socket.take_over(socket.transport, socket.connection_lost)
-        await channel.write(GO)
-        return channel
+        return socket
     except ConnectionClosed as error:
-        if error.rcvd is not None and error.rcvd.code == UNKNOWN:
-            raise NotAdmitted(
-                f"{url} does not let {me!r} in: its run file has another session, other names or another key "
-                "for this party. Compare the digests of the run files, and this key's fingerprint"
-            ) from error
-        raise ConnectionResetError(f"{url} broke the connection") from error
+        raise closed_error(url, me, error) from error
     except TimeoutError as error:
         socket.transport.abort()
         raise TimeoutError(f"{url} took the connection and said nothing for {ASK:g} s") from error
@@ -111,19 +141,23 @@ async def take_part_at_hub(
     pins: Mapping[PartyId, bytes] | None,
     *,
     tls: ssl.SSLContext | None = None,
+    opening: asyncio.Semaphore | None = None,
     **holding: Any,
 ) -> R:
     """Run a party's role among peers that are met at a hub.
 
     pins: their public identities, so that a hub can delay what is said and nothing else; None where it is
     trusted with the order and number of messages.
+    opening: how many connections are opened at a time, of parties of one process together.
     holding: of `secfc.deploy.reconnect.run_with_reconnect` (arrival, watch) and of `run_party`.
 
     Raises what `run_with_reconnect` raises.
     """
 
+    opening = opening or asyncio.Semaphore(OPENING)
+
     def meet_peer(peer: PartyId) -> Awaitable[Socket]:
-        return meet_at_hub(url, session, me, peer, identity, tls=tls)
+        return meet_at_hub(url, session, me, peer, identity, tls=tls, opening=opening)
 
     keys = None if pins is None else ConnectionKeys(session, me, identity, pins)
     return await run_with_reconnect(role, meet_peer, peers, keys, **holding)

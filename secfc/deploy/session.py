@@ -1,6 +1,6 @@
 """What one party does in a run between organizations, over any carrier: one role, from keys to results.
 
-    greet       keys of all pairs, and that all hold the same run file          (`secfc.transport.sealed`)
+    greet       keys of all links, and that all hold the same run file          (`secfc.transport.sealed`)
     introduce   numbers of rows, where the plan needs them                      (`secfc.deploy.session`)
     agree ...   the algorithm
     finish      which clusters make a group, where a tree of them is cut        (`secfc.deploy.session`)
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +38,7 @@ from secfc.roles.exchange import (
     PREPARE,
     SERVER,
     Exchange,
+    Links,
     PartyId,
     Role,
     blame_error,
@@ -55,9 +56,10 @@ from secfc.transport.sealed import seal_role
 # Who comes with how many rows: a round inside of the seal, before the plan of a run can be made.
 #
 # What must be public of the rows stands in no run file, as nobody knows it beforehand.  Each client tells all
-# others, and the server, its number of rows, if the plan needs it, and the power of two that its values do
-# not exceed, if no bound was agreed on and its site consents.  The plan that follows is compared by all, so
-# whoever tells different parties different things ends the run before anything of a point is said.
+# peers its number of rows, if the plan needs it, and the power of two that its values do not exceed, if no
+# bound was agreed on and its site consents.  To clients that do not speak with all others the server tells
+# what these said.  The plan that follows is compared by all that speak with each other, so whoever tells
+# different parties different things ends the run before anything of a point is said.
 
 # After the greetings, and before whatever the algorithm says first.
 INTRODUCE = PREPARE - PHASE // 4
@@ -70,10 +72,10 @@ class Arrival(Message, tag=160):
 
     power: the exponent; LIMIT where a bound was agreed on, so that nothing is told.
 
-    Under "sealed transport": client, everyone.  Seen: between organizations, before the plan: its number
-    of rows, where the plan needs it; and the power of two that its values do not exceed, only if no bound
-    was agreed on and its site consents.  By deviating: different numbers to parties: `PlanMismatch`. A
-    wrong one to all: the run ends at once with its own error.
+    Under "sealed transport": client, everyone it speaks with.  Seen: between organizations, before the plan:
+    its number of rows, where the plan needs it; and the power of two that its values do not exceed, only if
+    no bound was agreed on and its site consents.  By deviating: different numbers to parties:
+    `PlanMismatch`. A wrong one to all: the run ends at once with its own error.
     """
 
     rows: int
@@ -82,6 +84,33 @@ class Arrival(Message, tag=160):
     def __post_init__(self) -> None:
         refuse_if(not 0 <= self.rows <= MOST_ROWS, f"a client has up to {MOST_ROWS} rows")
         refuse_if(not -LIMIT < self.power <= LIMIT, "a power of two lies within the range of bounds")
+
+
+class AllArrivals(Message, tag=240):
+    """Server to a client that does not speak with all others, before the plan: what all clients said of
+    themselves (`Arrival`), in their order: rows (n,) and powers (n,).
+
+    Under "sealed transport": server, client.  Seen: numbers of rows, and powers, of those with whom it does
+    not speak, as members of the committee have heard them.  By deviating: the server: other numbers than
+    clients said: `PlanMismatch` with all members.
+    """
+
+    rows: Array
+    powers: Array
+
+    def __post_init__(self) -> None:
+        whole = is_array(self.rows, "i", 1) and is_array(self.powers, "i", 1)
+        refuse_if(not whole or self.rows.shape != self.powers.shape, "arrivals are two vectors of integers")
+
+    @classmethod
+    def of(cls, told: Iterable[Arrival]) -> AllArrivals:
+        """What these said."""
+        pairs = [(one.rows, one.power) for one in told]
+        return cls(*np.array(pairs, np.int64).T.copy())
+
+    def list_arrivals(self) -> list[Arrival]:
+        """What each client said, in their order.  Raises ValueError for what no client says."""
+        return [*map(Arrival, self.rows.tolist(), self.powers.tolist())]
 
 
 @dataclass(frozen=True)
@@ -97,26 +126,50 @@ class Needs:
 
 
 def introduce_parties(
-    public: PublicFacts, needs: Needs, me: PartyId, mine: Arrival | None
+    public: PublicFacts, needs: Needs, links: Links, me: PartyId, mine: Arrival | None
 ) -> Role[PublicFacts]:
     """What is public, with what the clients told.  mine: what this one tells; None for the server.
 
-    Raises TooFewReplies if a client is missing, FaultyClient for one that tells too little or too much.
+    Raises TooFewReplies if a client is missing, FaultyClient for one that tells too little or too much;
+    FaultyServer if it tells what a client did not say.
     """
     if not (needs.rows or needs.power):
         return public
-    clients = public.clients
-    others = tuple(c for c in clients if c != me)
-    peers = others if me == SERVER else (*others, SERVER)
+    peers = links.peers_of(me)
+    others = tuple(p for p in peers if p != SERVER)
     send = {} if mine is None else to_all(peers, mine)
     inbox = yield Exchange(send, others, round=INTRODUCE, phase="introduce")
     told: dict[PartyId, Arrival] = dict(expect_all(expect_messages(inbox, Arrival), others))
     if mine is not None:
         told[me] = mine
+    told = yield from relay_arrivals(public.clients, links, me, told)
     for client, one in told.items():
         if (one.rows > 0) != needs.rows or (one.power < LIMIT) != needs.power:
             raise blame_error(client, "told of its rows what was not asked for, or not what was")
     return introduce_then_run(public, needs, told)
+
+
+def relay_arrivals(
+    clients: tuple[PartyId, ...], links: Links, me: PartyId, told: dict[PartyId, Arrival]
+) -> Role[dict[PartyId, Arrival]]:
+    """What all clients said: the server tells those that do not speak with all.  told: to this party.
+
+    Raises FaultyServer for something else than was told here, or what no client says.
+    """
+    if me == SERVER and (apart := [c for c in clients if c not in links.central_set]):
+        all_told = AllArrivals.of(told[c] for c in clients)
+        yield Exchange(to_all(apart, all_told), round=INTRODUCE + 1, phase="introduce")
+    if len(told) == len(clients):
+        return told
+    inbox = yield Exchange({}, (SERVER,), round=INTRODUCE + 1, phase="introduce")
+    heard: AllArrivals = expect_one(expect_messages(inbox, AllArrivals), SERVER)
+    try:
+        found = dict(zip(clients, heard.list_arrivals(), strict=True))
+    except ValueError as error:
+        raise FaultyServer(SERVER, f"told what no clients say of their rows ({error})") from None
+    if any((found[c].rows, found[c].power) != (one.rows, one.power) for c, one in told.items()):
+        raise FaultyServer(SERVER, "told something else of a client's rows than that client said")
+    return found
 
 
 def introduce_then_run(public: PublicFacts, needs: Needs, told: Mapping[PartyId, Arrival]) -> PublicFacts:
@@ -166,6 +219,12 @@ class AgreedWork:
         """What clients must tell of their rows."""
         return Needs(self.algorithm.capabilities.counted, self.derived)
 
+    @property
+    def links(self) -> Links:
+        """Who speaks with whom."""
+        central = self.algorithm.capabilities.central
+        return Links(self.parties, self.parties if central is None else central(self.public))
+
 
 def client_role(work: AgreedWork, party: Party, coins: Coins) -> Role[PartyOutcome]:
     """A client's part, from what it holds to what it has in the end."""
@@ -175,7 +234,7 @@ def client_role(work: AgreedWork, party: Party, coins: Coins) -> Role[PartyOutco
         largest = max(party.map_blocks(lambda _, block: float(abs(block).max())), default=0.0)
         power = round(math.log2(power_of_two(largest)))
     mine = needs.told(party.points.shape[0], power)
-    public = yield from introduce_parties(work.public, needs, party.name, mine)
+    public = yield from introduce_parties(work.public, needs, work.links, party.name, mine)
     plan = work.algorithm.plan(public)
     work.prepare(public)
     returned = yield from work.algorithm.client(plan, party, coins=coins)
@@ -185,7 +244,7 @@ def client_role(work: AgreedWork, party: Party, coins: Coins) -> Role[PartyOutco
 
 def server_role(work: AgreedWork, coins: Coins, rng: Generator) -> Role[PartyOutcome]:
     """The server's part.  rng: of starts, from its coins or the public seed."""
-    public = yield from introduce_parties(work.public, work.needs, SERVER, None)
+    public = yield from introduce_parties(work.public, work.needs, work.links, SERVER, None)
     plan = work.algorithm.plan(public)
     work.prepare(public)
     returned = yield from work.algorithm.server(plan, rng=rng, coins=coins)
@@ -246,11 +305,12 @@ def join_own_clusters(outcome: PartyOutcome, most: int) -> Role[PartyOutcome]:
 
 def protected_role(work: AgreedWork, me: PartyId, role: Role[R], identity: Identity, coins: Coins) -> Role[R]:
     """The same role, which says why it ends, and speaks with every peer in a sealed line of their own."""
-    peers = tuple(party for party in work.parties if party != me)
-    role = broadcast_abort(role, me, peers, heed=work.heed)
+    links = work.links
+    role = broadcast_abort(role, me, links.peers_of(me), heed=work.heed, links=links)
     return seal_role(
-        role, me, work.parties, work.description, coins, identity=identity, identities=work.identities
-    )
+        role, me, work.parties, work.description, coins, identity=identity, identities=work.identities,
+        central=links.central,
+    )  # fmt: skip
 
 
 async def run_from_journal(
@@ -283,7 +343,7 @@ async def run_from_journal(
         role = keep_journal(role, kept, harmless=BEFORE, settling=True)
         return tell_result(role, finished)
 
-    run, peers = description_digest(work.description), tuple(party for party in work.parties if party != me)
+    run, peers = description_digest(work.description), work.links.peers_of(me)
     with Journal.open(journal, me, run) as kept:
         if not kept.done:
             result: R = await carrier(journaled(kept, finished), peers)

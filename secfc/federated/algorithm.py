@@ -37,6 +37,7 @@ from secfc.data.resolution import (
     warn_of_resolution,
 )
 from secfc.errors import FaultyServer
+from secfc.federated.columns import Columns
 from secfc.federated.course import CourseEnd, Near, Restarts, Totals
 from secfc.federated.model import ClientRows, CrowdRows, ExactLabeler, KnownCenters
 from secfc.federated.parts import PartRows
@@ -64,7 +65,7 @@ from secfc.roles.exchange import (
     to_all,
 )
 from secfc.run_summary import RunSummary
-from secfc.secure_sum.plan import count_colluders
+from secfc.secure_sum.plan import count_colluders, seat_members
 from secfc.secure_sum.protocol import (
     compare_last,
     contribute_vector,
@@ -237,12 +238,18 @@ class FederatedLloyd:
             coarse=self.coarse,
             max_iter=self.max_iter,
             restarts=self.n_init,
+            central=self.central_parties,
             threshold=lambda clients: count_colluders(clients, self.committee, self.t),
             # With a floor no sum may lack rows that one before had.
             losses=lambda plan: int(plan.sums.spared) * (plan.floor == 1),
             least=lambda plan: plan.floor * (plan.sums.code.t + 1) * largest_k(plan.k) * (plan.floor > 1),
             account=self.account,
         )
+
+    def central_parties(self, public: PublicFacts) -> tuple[PartyId, ...]:
+        """The committee and the server; all where clients are told different things."""
+        partial = not Columns.of(public).mask.all()
+        return (*(public.clients if partial else seat_members(public.clients, self.committee)), SERVER)
 
     def plan(self, public: PublicFacts) -> FederatedPlan:
         """Raises ValueError, InputError for clients that no feature connects."""

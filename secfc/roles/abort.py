@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from secfc.errors import Ended, JournalError, ProtocolError, TooFewReplies
-from secfc.roles.exchange import END, Exchange, PartyId, Role, blame_error
+from secfc.roles.exchange import END, SERVER, Exchange, Links, PartyId, Role, blame_error
 from secfc.roles.messages import Message, refuse_if
 
 R = TypeVar("R")
@@ -49,15 +49,23 @@ class Abort(Message, tag=27):
 
 
 def broadcast_abort(
-    role: Role[R], me: PartyId, peers: tuple[PartyId, ...], *, heed: tuple[PartyId, ...] | None = None
+    role: Role[R],
+    me: PartyId,
+    peers: tuple[PartyId, ...],
+    *,
+    heed: tuple[PartyId, ...] | None = None,
+    links: Links | None = None,
 ) -> Role[R]:
     """The same role; if it ends by an error and no mere loss, the peers are told, and it ends with theirs.
 
-    heed: whose word ends it, all peers' by default.
+    heed: whose word ends it, all peers' by default.  links: who speaks with whom; where not all do with
+    all, the server tells its peers of such a word.
 
     Raises Ended, with what a peer said; FaultyClient, FaultyServer for a word about nobody that takes part.
     """
     others, number = peers if heed is None else heed, 0
+    parties = (me, *peers) if links is None else links.parties
+    passes_on = links is not None and me == SERVER and links.central_set != set(parties)
     try:
         inbox: Any = None
         while True:
@@ -74,7 +82,13 @@ def broadcast_abort(
                     word = abort_message(error, number)
                     yield Exchange(dict.fromkeys(peers, word), round=END, phase="end")
                 raise
-            _listen(inbox, (me, *peers))
+            try:
+                _listen(inbox, parties)
+            except Ended as ended:
+                if passes_on:
+                    word = Abort(Ended.__name__, ended.by, ended.round)
+                    yield Exchange(dict.fromkeys(peers, word), round=END, phase="end")
+                raise
     finally:
         role.close()
 

@@ -50,8 +50,8 @@ COINS = "clients heard different coins, or questions"
 TABLE = (
     BlameRow(
         (
-            "Hello", "Greeting", "Countersign", "Sealed", "Arrival", "SignedConsent", "NewRows",
-            "ClusterGroups",
+            "Hello", "Greeting", "Countersign", "Sealed", "Arrival", "AllArrivals", "SignedConsent",
+            "NewRows", "ClusterGroups",
         ),
         Absence.ENDS,
     ),

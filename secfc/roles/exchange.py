@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from secfc.errors import PHASE as PHASE
 from secfc.errors import FaultyClient, FaultyParty, FaultyServer, Indispensable, ProtocolError, TooFewReplies
 from secfc.errors import PartyId as PartyId
@@ -35,6 +36,39 @@ END = 1 << 62
 
 # The server's questions are so many rounds apart; those between belong to the answers.
 STRIDE = 1 << 10
+
+
+@dataclass(frozen=True)
+class Links:
+    """Who speaks with whom at all.  central: parties that do with everybody; all others with these alone."""
+
+    parties: tuple[PartyId, ...]
+    central: tuple[PartyId, ...]
+
+    @classmethod
+    def of_all(cls, parties: tuple[PartyId, ...]) -> Links:
+        """Between all of these."""
+        return cls(parties, parties)
+
+    def peers_of(self, me: PartyId) -> tuple[PartyId, ...]:
+        """Whom a party speaks with, in the order of parties."""
+        return tuple(p for p in (self.parties if me in self.central_set else self.central) if p != me)
+
+    def common_parties(self, one: PartyId, other: PartyId) -> tuple[PartyId, ...]:
+        """Two that speak with each other, and those with whom both do, in the order of parties."""
+        if {one, other} <= self.central_set:
+            return self.parties
+        return tuple(sorted(self.central_set | {one, other}, key=self.party_places.__getitem__))
+
+    @cached_property
+    def central_set(self) -> frozenset[PartyId]:
+        """The central parties."""
+        return frozenset(self.central)
+
+    @cached_property
+    def party_places(self) -> Mapping[PartyId, int]:
+        """The number of every party."""
+        return {party: number for number, party in enumerate(self.parties)}
 
 
 @dataclass(frozen=True)
@@ -279,6 +313,7 @@ class Mailbox:
         self._messages: defaultdict[PartyId, dict[int, Any]] = defaultdict(dict)  # by round
         self._taken: dict[PartyId, int] = {}
         self._first: dict[PartyId, int] = {}  # the oldest round that is not too late
+        self._ends = False  # whether anybody ever said that it ended
 
     def wait(self, exchange: Exchange) -> None:
         """The party waits for this from now on: what it took before a crash, or is older, is too late."""
@@ -294,10 +329,11 @@ class Mailbox:
         """Keep the message of this round, unless it is too late or came before."""
         if number >= self._first.get(sender, 0):
             self._messages[sender].setdefault(number, message)
+            self._ends = self._ends or number == END
 
     def ended(self) -> list[PartyId]:
         """Who said that it ended the run by an error, of those whose word on that counts."""
-        return [sender for sender in self.awaited.heed if self.has_ended(sender)]
+        return [sender for sender in self.awaited.heed if self.has_ended(sender)] if self._ends else []
 
     def has_ended(self, sender: PartyId) -> bool:
         """Whether it said that it ended the run by an error."""

@@ -33,6 +33,12 @@ def count_colluders(clients: tuple[PartyId, ...], committee: int | None, t: int 
     return max(1, size // 3) if t is None else t
 
 
+def seat_members(clients: tuple[PartyId, ...], committee: int | None) -> tuple[PartyId, ...]:
+    """The members of a committee of so many, or of COMMITTEE at most: spread evenly over these clients."""
+    size = min(len(clients), COMMITTEE) if committee is None else committee
+    return tuple(clients[i * len(clients) // size] for i in range(size))
+
+
 @dataclass(frozen=True)
 class SumPlan:
     """Public parameters of secure sums.
@@ -107,7 +113,7 @@ class SumPlan:
                 f"ell={ell} with t={tolerated} of a committee of {size}: it must lie in "
                 f"[1, {largest + 1 - tolerated}]"
             )
-        members = tuple(clients[i * n // size] for i in range(size))
+        members = seat_members(clients, committee)
         code = LagrangeCode(Basis.for_bound(2 * n * bound), size, ell, tolerated)
         return cls(clients, members, code, bound, n // 4 if losses is None else losses, quorum)
 

@@ -1,16 +1,17 @@
 """The handshake of a sealed run: pure steps, a message in and a message out.
 
-    1  everybody to everybody   Greeting: digest of the plan, identity, fresh nonce, fresh X25519 key, signed
-    2  everybody to everybody   Countersign: the hashes of all n greetings, signed for this peer, and the
-                                plan's description, encrypted under a key of the two greetings
-    then                        keys of each pair, from the hash of all n greetings
+    1  to every peer   Greeting: digest of the plan, identity, fresh nonce, fresh X25519 key, signed
+    2  to every peer   Countersign: the hashes of the greetings of all with whom both speak, signed for this
+                       peer, and the plan's description where digests differ, encrypted under a key of the two
+    then               keys of each pair, from the hash of those greetings
 
-A signature in step 2 covers every greeting as the signer got it: nonces, ephemeral keys, identities, digests
-and numbers of all, the names of all parties in order, and for whom it is.  So it is worth nothing in another
+A signature in step 2 covers greetings as the signer got them: nonces, ephemeral keys, identities, digests
+and numbers, the names of all parties in order, and for whom it is.  So it is worth nothing in another
 run, to another peer, from another party or with other keys, and whoever makes it holds the identity now: an
 old greeting, or an old journal, in which the ephemeral key of its session is, does not suffice.  That it is
 encrypted under the pair's key shows that the peer has computed that key.  Where two parties got different
-greetings of a third, both notice, though their own line is sound.
+greetings of a third, both notice, though their own line is sound.  Those that do not speak with each other
+(`secfc.roles.exchange.Links`) greet each other neither, and compare nothing.
 
 Forward secrecy: keys follow from ephemeral keys alone, so an identity that is stolen later opens nothing of
 before; a journal (`secfc.transport.journal`) that is stolen opens the session that it belongs to.  An
@@ -34,7 +35,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from field.secrets.channels import BrokenSeal, Identity, SealedChannel
 from field.secrets.coins import Coins
 from secfc.roles.description import MAXIMUM, description_digest
-from secfc.roles.exchange import PartyId
+from secfc.roles.exchange import Links, PartyId
 from secfc.roles.messages import Message
 
 HASH, SIGNATURE, TAG = 32, 64, 16
@@ -76,9 +77,10 @@ class Greeting(Message, tag=131):
 class Countersign(Message, tag=132):
     """Party to party, second: that it got these greetings, signed, and its plan; encrypted to the peer.
 
-    Under "sealed transport": party, party.  Seen: ciphertext: the hashes of all greetings, signed for
-    this peer, and the plan.  By deviating: an old journal is not enough to sign it. Different greetings
-    to different parties are noticed by both, as suspicion; another plan is a `PlanMismatch`.
+    Under "sealed transport": party, party.  Seen: ciphertext: the hashes of the greetings of all with whom
+    both speak, signed for this peer, and the plan where digests differ.  By deviating: an old journal is not
+    enough to sign it. Different greetings to different parties are noticed by both, as suspicion; another
+    plan is a `PlanMismatch`.
     """
 
     ciphertext: bytes
@@ -109,7 +111,7 @@ def greeting_to_sign(name: bytes) -> bytes:
 
 
 def transcript_to_sign(sender: int, recipient: int, seen: tuple[bytes, ...]) -> bytes:
-    """What step 2 signs: for whom, and the hashes of all greetings as the sender got them."""
+    """What step 2 signs: for whom, and the hashes of greetings as the sender got them."""
     numbers = sender.to_bytes(4, "little") + recipient.to_bytes(4, "little")
     return b"secfc transcript 1" + numbers + b"".join(seen)
 
@@ -133,10 +135,11 @@ class Handshake:
     """One party's state in one handshake; each method is called once, in this order."""
 
     def __init__(
-        self, me: int, parties: tuple[PartyId, ...], description: bytes, identity: Identity, coins: Coins
-    ) -> None:
-        self.me, self._n, self._description, self._identity = me, len(parties), description, identity
-        self._parties = hash_of_parties(parties)
+        self, me: int, parties: tuple[PartyId, ...], description: bytes, identity: Identity, coins: Coins,
+        links: Links | None = None,
+    ) -> None:  # fmt: skip
+        self.me, self._names, self._description, self._identity = me, parties, description, identity
+        self._parties, self._links = hash_of_parties(parties), links or Links.of_all(parties)
         nonce = coins.bytes(32)
         self._key = X25519PrivateKey.from_private_bytes(coins.bytes(32))
         ephemeral = self._key.public_key().public_bytes_raw()
@@ -147,13 +150,22 @@ class Handshake:
         )
 
     def __repr__(self) -> str:
-        return f"Handshake(me={self.me}, n={self._n})"
+        return f"Handshake(me={self.me}, n={len(self._names)})"
+
+    def _common(self, j: int) -> tuple[int, ...]:
+        """The numbers of a peer, of this party, and of all with whom both speak."""
+        common = self._links.common_parties(self._names[self.me], self._names[j])
+        return tuple(map(self._links.party_places.__getitem__, common))
+
+    def _seen_with(self, j: int) -> tuple[bytes, ...]:
+        """The hashes of their greetings."""
+        return tuple(self._seen[i] for i in self._common(j))
 
     def countersign(self, greetings: Mapping[int, Greeting]) -> dict[int, Countersign]:
-        """Step 2, to each other party, from the greetings of all others.  Raises Refused."""
+        """Step 2, to each peer, from the greetings of all peers.  Raises Refused."""
         self._greetings = dict(greetings)
         everyone = self._greetings | {self.me: self.greeting}
-        self._seen = tuple(hash_of_greeting(self._parties, j, everyone[j].contents) for j in range(self._n))
+        self._seen = {j: hash_of_greeting(self._parties, j, one.contents) for j, one in everyone.items()}
         self._shared: dict[int, bytes] = {}
         self._confirming: dict[int, SealedChannel] = {}
         out = {}
@@ -169,8 +181,10 @@ class Handshake:
             salt = _hash(b"secfc pair greet", self._seen[low], self._seen[high])
             secret = derive_keys(self._shared[j], salt, b"secfc confirm", low, high)
             self._confirming[j] = SealedChannel(self.me, j, secret, salt)
-            signature = self._identity.sign(transcript_to_sign(self.me, j, self._seen))
-            payload = signature + b"".join(self._seen) + self._description
+            seen = self._seen_with(j)
+            signature = self._identity.sign(transcript_to_sign(self.me, j, seen))
+            told = b"" if greeting.digest == self.greeting.digest else self._description
+            payload = signature + b"".join(seen) + told
             out[j] = Countersign(self._confirming[j].seal("countersign", payload))
         return out
 
@@ -180,28 +194,31 @@ class Handshake:
             payload = self._confirming[j].open("countersign", message.ciphertext)
         except BrokenSeal:
             raise HandshakeRefused(j, "a countersignature that cannot be opened came") from None
-        end = SIGNATURE + HASH * self._n
+        common = self._common(j)
+        end = SIGNATURE + HASH * len(common)
         if not end <= len(payload) <= end + MAXIMUM:
             raise HandshakeRefused(j, "a countersignature of another size came")
         signature, views, description = payload[:SIGNATURE], payload[SIGNATURE:end], payload[end:]
-        seen = tuple(views[HASH * i : HASH * (i + 1)] for i in range(self._n))
-        identity = self._greetings[j].identity
-        if not verify(identity, signature, transcript_to_sign(j, self.me, seen)):
+        told = tuple(views[at : at + HASH] for at in range(0, len(views), HASH))
+        theirs, seen = self._greetings[j], dict(zip(common, told, strict=True))
+        if not verify(theirs.identity, signature, transcript_to_sign(j, self.me, told)):
             raise HandshakeRefused(j, "a countersignature with a wrong signature came")
         if seen[self.me] != self._seen[self.me] or seen[j] != self._seen[j]:
             raise HandshakeRefused(j, "a countersignature of another handshake came")
-        for i in range(self._n):
-            if seen[i] != self._seen[i]:
+        for i, one in seen.items():
+            if one != self._seen[i]:
                 raise HandshakeRefused(i, "different greetings to different parties came")
-        if description_digest(description) != self._greetings[j].digest:
+        if theirs.digest == self.greeting.digest and not description:
+            return self._description
+        if description_digest(description) != theirs.digest:
             raise HandshakeRefused(j, "another plan than in its greeting came")
         return description
 
     def channels(self) -> dict[int, SealedChannel]:
-        """The line to each other party, once all have countersigned."""
-        salt = _hash(b"secfc all greet", *self._seen)
+        """The line to each peer, once all have countersigned."""
         out = {}
         for j, shared in self._shared.items():
+            salt = _hash(b"secfc all greet", *self._seen_with(j))
             low, high = sorted((self.me, j))
             out[j] = SealedChannel(self.me, j, derive_keys(shared, salt, b"secfc line", low, high), salt)
         del self._key, self._shared, self._confirming

@@ -314,12 +314,12 @@ class _Post:
         exchange = self.mailbox.awaited
         links = {peer: self.links[peer] for peer in exchange.expect}
         enough = len(links) if exchange.enough is None else exchange.enough
+        missing = list(links)  # asked after every message, of a thousand peers: who is there stays so
 
         def complete() -> bool:
-            due = self.mailbox.due
-            return bool(self.mailbox.ended()) or all(
-                due(peer) is not None or link.closed for peer, link in links.items()
-            )
+            while missing and (self.mailbox.due(missing[-1]) is not None or links[missing[-1]].closed):
+                missing.pop()
+            return not missing or bool(self.mailbox.ended())
 
         def met() -> bool:
             return all(self.links[peer].ready or self.links[peer].closed for peer in exchange.meets)

@@ -1,6 +1,7 @@
 """Sealed transport: what parties say to one another, nobody on the way reads, alters, repeats or reorders.
 
-`seal_role` wraps the role of a party.  All parties first agree on keys (`secfc.transport.handshake`):
+`seal_role` wraps the role of a party.  All that speak with each other first agree on keys
+(`secfc.transport.handshake`):
 ephemeral X25519 keys, and Ed25519 signatures of all that was said until then.  From then on every message
 leaves as ciphertext (AES-256-GCM, one key a message), bound to the handshake, the sender, the recipient and
 the round of the exchange, which rises from each party to each other and so numbers the messages.  The round
@@ -36,6 +37,7 @@ from secfc.roles.exchange import (
     GREET,
     Exchange,
     Inbox,
+    Links,
     PartyId,
     Role,
     Settled,
@@ -81,13 +83,15 @@ def seal_role(
     *,
     identity: Identity | None = None,
     identities: Mapping[PartyId, bytes] | None = None,
+    central: tuple[PartyId, ...] | None = None,
 ) -> Role[R]:
     """The role of party `me`, its messages to the other parties sealed.  All of them must be wrapped.
 
     parties: those that seal, in the same order everywhere: the clients, and the server unless its links are
     protected otherwise.  description: of what must be the same at all, the plan's.  coins: secret; keys are
     drawn from them before the role starts.  identity: the long-term key of this party, drawn anew if None.
-    identities: everybody's pinned public keys.
+    identities: everybody's pinned public keys.  central: of `Links`, all parties by default; others need
+    pins, as nobody compares their greetings.
 
     The role sends nothing before round GREET + 2, and in rounds that rise.
 
@@ -101,20 +105,23 @@ def seal_role(
             raise InputError(f"no identity is pinned for {', '.join(missing)}: pin every party's")
         if identity is None or identity.public != identities[me]:
             raise InputError(f"{me!r} needs the identity that the others have pinned for it")
-    return _sealed(role, me, parties, description, coins, identity or Identity.draw(coins), identities)
+    links = Links(parties, parties if central is None else central)
+    if identities is None and links.central_set != set(parties):
+        raise InputError("parties that do not all speak with each other need pinned identities: give them")
+    return _sealed(role, me, links, description, coins, identity or Identity.draw(coins), identities)
 
 
 def _sealed(
     role: Role[R],
     me: PartyId,
-    parties: tuple[PartyId, ...],
+    links: Links,
     description: bytes,
     coins: Coins,
     identity: Identity,
     identities: Mapping[PartyId, bytes] | None,
 ) -> Role[R]:
     try:
-        lines = yield from exchange_greetings(me, parties, description, coins, identity, identities)
+        lines = yield from exchange_greetings(me, links, description, coins, identity, identities)
 
         inbox: Any = None
         fault: ProtocolError | None = None
@@ -159,16 +166,15 @@ def _open_all(
 
 def exchange_greetings(
     me: PartyId,
-    parties: tuple[PartyId, ...],
+    links: Links,
     description: bytes,
     coins: Coins,
     identity: Identity,
     identities: Mapping[PartyId, bytes] | None,
 ) -> Role[dict[PartyId, SealedLine]]:
-    """Agree on keys with every other party, and find that all hold the same plan: a line to each."""
-    others = tuple(c for c in parties if c != me)
-    number = {c: j for j, c in enumerate(parties)}
-    hands = Handshake(number[me], parties, description, identity, coins)
+    """Agree on keys with every peer, and find that all hold the same plan: a line to each."""
+    others, parties, number = links.peers_of(me), links.parties, links.party_places
+    hands = Handshake(number[me], parties, description, identity, coins, links)
     try:
         inbox = yield from _meet(to_all(others, hands.greeting), others, GREET, Greeting)
         for peer in others:

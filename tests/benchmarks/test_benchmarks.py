@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import disclosure, installed
+from benchmarks import crowd_hub, disclosure, installed
 from tests.nightly import NIGHTLY, by_night, short
 
 pytest.importorskip("flint")
@@ -53,10 +53,11 @@ SCRIPTS = {
         "--steps",
         "1",
     ],
+    "crowd_hub": ["-n", "9", "--tls", "--away", "--committee", "4"],
 }
 
 # By day those whose rows a test below looks at, or that take little.
-SLOW = ("disclosure", "resilience", "scaling", "columns", "crowd", "kernels")
+SLOW = ("disclosure", "resilience", "scaling", "columns", "crowd", "crowd_hub", "kernels")
 
 
 def invoke(script, *arguments):
@@ -271,3 +272,15 @@ def test_every_picture_is_drawn(written, tmp_path):
     assert {"time-over-n", "time-over-m", "ratio-ell-1", "encode-n10-ell1-t4", "scale"} <= names
     assert not NIGHTLY or "resilience-decode-n10-lanes2" in names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in tmp_path.glob("*.png"))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("n", "tls", "away"), [(100, True, True), (1000, False, False), (1000, True, True)])
+def test_a_thousand_clients_over_a_hub_have_the_labels_of_plaintext_lloyd(n, tls, away):
+    """It compares them itself; with a client that comes late, and one that is lost, those of the centers."""
+    (row,) = crowd_hub.measure({"n": n, "committee": 7, "tls": tls, "away": away})
+    # 7 members and the server speak with everybody, so 28 pairs among them and 8 of each other client.
+    assert row["links"] == 28 + 8 * (n - 7)
+    assert row["lost"] == away
+    assert row["hub_mib"] < 2000

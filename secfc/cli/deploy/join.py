@@ -228,7 +228,9 @@ def run_at(
             keep_consents(site, journal, found)
             decisions.begin(found)
 
-        role = consent_first(role, site.file.party, mine, site.run.identities, keep)
+        me, pins = site.file.party, site.run.identities
+        linked = {party: pins[party] for party in (me, *work.links.peers_of(me))}
+        role = consent_first(role, me, mine, linked, keep)
         return log.watched(charge_first(role, lambda: site.charge(asked, party, journal)))
 
     with problems_told(site.journal, log, site.has_spent), disputes_kept(site):

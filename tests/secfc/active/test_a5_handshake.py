@@ -215,6 +215,7 @@ def test_another_plan_is_named_with_its_facts_inside_the_handshake():
 
 def test_a_countersignature_with_another_plan_than_its_greeting():
     everyone = {j: hands(PARTIES[j]) for j in range(3)}
+    everyone[1] = hands("b", plan=b"one thing")
     everyone[1]._description = b"another"
     said = {j: h.countersign(others(j, everyone)) for j, h in everyone.items()}
     with pytest.raises(HandshakeRefused, match="another plan than in its greeting"):

@@ -36,7 +36,7 @@ from secfc.feddp import FedDPKMeans
 from secfc.kfed import PointLabels
 from secfc.kmeans.bisecting import Bisecting
 from secfc.report import in_row_order, pool_points
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, Links
 from secfc.roles.messages import Contributors, FinalResult
 from secfc.scaling.roles import plaintext_scaling as plaintext_scaling
 from secfc.secure_sum import protocol as aggregate
@@ -598,7 +598,7 @@ def test_every_flipped_byte_of_every_greeting_is_refused():
 
     def greeter(me):
         secret = SeededCoins(7, me)
-        return exchange_greetings(me, parties, digest, secret, identity(me), None)
+        return exchange_greetings(me, Links.of_all(parties), digest, secret, identity(me), None)
 
     def identity(me):
         from field.secrets.channels import Identity

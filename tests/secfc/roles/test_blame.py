@@ -16,7 +16,7 @@ from secfc.deploy.consent import consent_first
 from secfc.errors import FaultyParty, TamperedMessage, TooFewReplies
 from secfc.roles.agreement import Coin
 from secfc.roles.blame import TABLE, Absence, find_row, suspect_parties
-from secfc.roles.exchange import SERVER
+from secfc.roles.exchange import SERVER, Links
 from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate
 from tests.house import nodes
@@ -49,6 +49,7 @@ SWEPT = [
 # What no run of these is made of, and where it is lost.
 ELSEWHERE = {
     "Arrival": "between organizations, below",
+    "AllArrivals": "the same, of links: tests/secfc/deploy/test_links.py",
     "SignedConsent": "the same",
     "NewRows": "the same",
     "SealedDecision": "beside all exchanges, when an operator says so: tests/secfc/deploy/test_consent.py",
@@ -225,7 +226,7 @@ def arrive(me):
     """What is public once all have said how many rows they have."""
     needs, public = session.Needs(rows=True, power=True), PublicFacts(PARTIES[:-1], (1, 1), 1, 1.0)
     facts = yield from session.introduce_parties(
-        public, needs, me, None if me == SERVER else needs.told(3, 2)
+        public, needs, Links.of_all(PARTIES), me, None if me == SERVER else needs.told(3, 2)
     )
     return facts.counts, facts.bound
 

@@ -414,6 +414,7 @@ MESSAGES = {
     own.NoiseShares: st.builds(own.NoiseShares, coded(), st.binary(min_size=32, max_size=32)),
     shared.FinalResult: finals(),
     session.Arrival: st.builds(session.Arrival, st.integers(0, session.MOST_ROWS), st.integers(-399, 400)),
+    session.AllArrivals: st.integers(0, 4).map(lambda n: session.AllArrivals(np.arange(n), np.arange(n))),
     consent.SignedConsent: st.builds(
         consent.SignedConsent,
         st.binary(min_size=2, max_size=40),
@@ -734,6 +735,7 @@ def examples():
         own.RevealSums(13, 2),
         abort.Abort("TooFewReplies", "server", 7),
         session.Arrival(37, -3),
+        session.AllArrivals(np.array([37, 2]), np.array([-3, 5])),
         consent.SignedConsent(b"{}", bytes(range(64)), bytes(range(32))),
         consent.SealedDecision(bytes(12), bytes(range(20))),
         session.NewRows(4, 2),
