@@ -110,7 +110,8 @@ TABLE = (
         "noticed", "labels+separated|distances+separated",
         (f"{NOISE}::test_who_deals_false_squares_and_replies_that_fit_moves_rows_of_its_own_alone",
          f"{NOISE}::test_a_number_added_alike_to_a_point_s_distances_is_refused_where_clusters_are_separated",
-         f"{NOISE}::test_false_squares_that_fit_such_distances_of_a_separated_point_are_noticed"),
+         f"{NOISE}::test_false_squares_that_fit_such_distances_of_a_separated_point_are_noticed",
+         f"{NOISE}::test_where_rows_are_not_one_client_s_each_one_false_word_of_their_squares_ends_the_run"),
     ),
     DeviationRow(
         "up to `t` clients in sums of clusters that are rounded", "nothing", "nothing",

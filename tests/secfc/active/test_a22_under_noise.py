@@ -307,3 +307,23 @@ def test_false_squares_that_fit_such_distances_of_a_separated_point_are_noticed(
         else:
             moved.append((separate(lies).history[0] != honest).any())
     assert checked or any(moved)
+
+
+MEMBERSHIPS = {"private": secfc.Private(counts="opened", bound=8), "joined": secfc.Joined()}
+
+
+@pytest.mark.parametrize("membership", MEMBERSHIPS)
+def test_where_rows_are_not_one_client_s_each_one_false_word_of_their_squares_ends_the_run(membership):
+    points = np.random.default_rng(0).normal(size=(4, 12, 1))
+    data = secfc.Federation.from_arrays(list(points), ids=[range(12)] * 4, features=list("abcd"))
+    if membership == "private":
+        ids = [range(first, first + 6) for first in (0, 3, 6)]
+        data = secfc.Federation.from_arrays([points[0, list(own)] for own in ids], ids=ids)
+    start = secfc.CenterSeparation(secfc.RandomPoints())
+    more = {"membership": MEMBERSHIPS[membership], "disclosure": secfc.AssignmentsOnly()}
+    way = secfc.SecFC(2, 1, start, max_iter=1, **more)
+    assert (secfc.fit(way, data, seed=1).history[0] < 0).any()
+    for kind in short(["ProductWords"], nightly=["CheckedPart", "ResharedPart", "ProductWords"]):
+        lies, _ = adding(kind, 1, (0,), first=True)
+        with pytest.raises(SuspectedParties, match="lies on no polynomial"):
+            secfc.fit(way, data, seed=1, faults=lies)
