@@ -104,7 +104,8 @@ TABLE = (
     ),
     DeviationRow(
         "up to `t` clients in masked replies of a start by `CenterSeparation`",
-        "which rows of their own begin in no cluster, by false squares that fit", "nothing",
+        "which rows of their own begin in no cluster, by false squares that fit",
+        "of centers one threshold test a row of their own, of a number of their choice",
         "replies are checked, but for `2**-57`, with squares of rows that their owners share; where rows are "
         "not one client's each, these are checked as products, but for `2**-60`",
         "noticed", "labels+separated|distances+separated",
@@ -250,6 +251,16 @@ TABLE = (
         "nothing that the budget does not cover",
         "nothing: of their noise the others' lies on whatever is told", "unnoticed", "added",
         (f"{NOISE}::test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more",),
+    ),
+    DeviationRow(
+        "a client with longer rows than the radius, `NoisySums()`",
+        "centers, by a row that it alone holds, which also counts as a near one where its distance wraps; "
+        "its noise could as well",
+        "nothing that the budget does not cover: sums of others' rows are the same",
+        "the test of rows, from far longer ones on. Where an honest client holds the row, the check of "
+        "merged rows, but for `2**-59`", "unnoticed", "added",
+        (f"{NOISE}::test_a_row_of_ones_own_whose_distance_wraps_counts_as_a_near_one_and_moves_nothing_else",
+         f"{NOISE}::test_nobody_makes_a_row_that_an_honest_client_holds_a_far_one"),
     ),
     DeviationRow(
         "a client in noisy distances or its noise on them, `NoiseInShares()`", "labels",

@@ -14,17 +14,20 @@ import pytest
 import secfc
 from field import SeededCoins
 from field.code.reply_check import DistanceCheck
+from field.compare.shells import UNIT
 from field.ring.basis import LANE_PRIMES
+from field.ring.quantize import Quantizer
 from secfc.coded.messages import MaskedBits, MaskedDistances, MaskedSum
 from secfc.coded_kmeans import algorithm1
 from secfc.disclosure.checked.products import PROOFS, HolderCheck, ProductVerifier, SharedSquares
-from secfc.disclosure.compare import candidates
+from secfc.disclosure.compare import candidates, session
 from secfc.disclosure.compare.candidates import NearestShell
 from secfc.disclosure.decoded import replies
 from secfc.disclosure.noise import sums
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import short
+from tests.secfc.active.cheating import crafting
 from tests.secfc.disclosure.checked.test_checked_replies import lying
 from tests.secfc.disclosure.test_noise import in_shares, questions, run_noisy
 from tests.secfc.disclosure.test_noisy_sums import opened, people, policy, run_sums
@@ -194,6 +197,69 @@ def test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more():
         false.plan, code.interpolate({**words, false.plan.clients.index(LIAR): true[0]}, 2)
     )
     assert np.argwhere(shift).tolist() == [[0, 0]]
+
+
+def with_one_alone():
+    """People of two clients each, and one of client 2 alone; the points of the others."""
+    data, points = people()
+    parts, ids = [party.read() for party in data.parties], [party.ids for party in data.parties]
+    parts[2], ids[2] = np.vstack([parts[2], [[0.5, 0.5]]]), [*ids[2], "alone"]
+    return secfc.Federation.from_arrays(parts, ids=ids), points
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_row_of_ones_own_whose_distance_wraps_counts_as_a_near_one_and_moves_nothing_else(
+    monkeypatch, lanes
+):
+    """Which its owner could have added as noise.  With lanes that hold its distance it counts nothing."""
+    silence_noise(monkeypatch)
+    data, points = with_one_alone()
+    far = np.array([1 << 15, 100])  # 17 times the radius: within what the test of rows lets pass
+    if lanes > 1:
+        monkeypatch.setattr(session, "shell_modulus", lambda radius, longest: 1 << 50)
+
+    quantize = Quantizer.__call__
+
+    def lie(self, read, *, owner="", first_row=0):
+        found = quantize(self, read, owner=owner, first_row=first_row)
+        if LIAR in owner:
+            found[-1] = far
+        return found
+
+    monkeypatch.setattr(Quantizer, "__call__", lie)
+    result = run_sums(policy(), data)
+    monkeypatch.setattr(Quantizer, "__call__", quantize)
+    assert np.linalg.norm(far) > 16 * result.plan.radius
+    asked = [e.body for e in result.transcript.envelopes if e.kind == "NoisySumsQuery"][::4]
+    for (got, expected, _), each in zip(opened(result, points), asked, strict=True):
+        moved, k = got - expected, each.k
+        centers = each.detail[2 : 2 + 2 * k].reshape(k, 2)
+        whose = np.flatnonzero(moved.any(axis=1))
+        assert len(whose) == (lanes == 1)
+        for h in whose:
+            unit = sums.count_unit(int(each.detail[1]), 2)
+            assert moved[h].tolist() == [*(UNIT * (far - centers[h])).tolist(), UNIT * unit]
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_nobody_makes_a_row_that_an_honest_client_holds_a_far_one(monkeypatch, checked):
+    """Else the row, which is not the liar's alone, would move sums further than noise covers."""
+    silence_noise(monkeypatch)
+    data, points = people()
+
+    def rows(plan, mine):
+        made = mine.read(0, plan.m).astype(object)
+        made[mine.rows[0], 0] += 1 << 16  # half of it, as two hold the row
+        return made
+
+    monkeypatch.setattr(algorithm1, "agree_on_rows", crafting(LIAR, rows))
+    if checked:
+        with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
+            run_sums(policy(), data)
+        return
+    monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
+    got, expected, sensitivity = opened(run_sums(policy(), data), points)[0]
+    assert np.linalg.norm((got - expected).astype(float)) > 5 * sensitivity
 
 
 # --- noisy distances ----------------------------------------------------------------------------------
