@@ -2,8 +2,11 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
+from field import Basis, SeededCoins
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from secfc.disclosure.checked.blocks import (
     Blocks,
     Traffic,
@@ -12,8 +15,11 @@ from secfc.disclosure.checked.blocks import (
     largest_deviating,
     shapes,
 )
-from secfc.disclosure.compare.session import PROPORTIONS
+from secfc.disclosure.checked.parts import digest_share
+from secfc.disclosure.compare.session import PROPORTIONS, check_words
+from secfc.errors import FaultyClient
 from secfc.roles.exchange import SERVER
+from secfc.roles.messages import check_residues
 
 TRAFFIC = Traffic(corrections=2147, opened=647, sums=256)
 
@@ -143,3 +149,35 @@ def test_where_nobody_deals_one_may_deviate_of_2t_and_2_clients():
 @pytest.mark.parametrize("t", range(1, 8))
 def test_one_liar_needs_no_client_more_than_replies_do(t):
     check_deviating(2 * t + 1, t, 1, SERVER)
+
+
+# --- what a part's clients vouch for --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("primes", [LANE_PRIMES[:2], (MERSENNE_61,)])
+def test_a_digest_stands_for_one_share_as_no_receiver_takes_equal_bytes_of_another_form(primes):
+    basis, context = Basis(primes), bytes(32)
+    share = basis.sample((6,), SeededCoins(1, "share"))
+    told = digest_share(context, 1, share)
+    assert digest_share(context, 1, share.astype(share.dtype.newbyteorder(">"))) == told
+    assert digest_share(context, 1, np.repeat(share, 2, axis=1)[:, ::2]) == told
+    others = [
+        share[:, :5],
+        share[:, ::-1],
+        share[::-1] if len(primes) > 1 else share ^ 1,
+        share.astype(">u2"),
+    ]
+    for place in np.ndindex(share.shape):
+        others.append(share.copy())
+        others[-1][place] ^= 1
+    digests = [digest_share(context, 1, other) for other in others]
+    digests += [digest_share(context, 256, share), digest_share(bytes([1] * 32), 1, share)]
+    assert len({told, *digests}) == len(digests) + 1
+    # Bytes alone are hashed, so these are the same, and refused before they are compared.
+    width = np.uint64 if share.dtype == np.uint32 else np.uint32
+    for other in (share.view(width), share.reshape(-1, 3)):
+        assert digest_share(context, 1, other) == told
+        with pytest.raises(FaultyClient, match="malformed"):
+            check_residues(basis, "client-1", other, (6,))
+        with pytest.raises(FaultyClient, match="was due"):
+            check_words("client-1", other, (1, 6))
