@@ -388,8 +388,12 @@ def test_where_rows_are_not_one_client_s_each_one_false_word_of_their_squares_en
     start = secfc.CenterSeparation(secfc.RandomPoints())
     more = {"membership": MEMBERSHIPS[membership], "disclosure": secfc.AssignmentsOnly()}
     way = secfc.SecFC(2, 1, start, max_iter=1, **more)
-    assert (secfc.fit(way, data, seed=1).history[0] < 0).any()
+
+    def run(**lies):
+        return secfc.fit(way, data, seed=1, coins=lambda party: SeededCoins(0, f"x {party}"), **lies)
+
+    assert (run().history[0] < 0).any()
     for kind in short(["ProductWords"], nightly=["CheckedPart", "ResharedPart", "ProductWords"]):
         lies, _ = adding(kind, 1, (0,), first=True)
         with pytest.raises(SuspectedParties, match="lies on no polynomial"):
-            secfc.fit(way, data, seed=1, faults=lies)
+            run(faults=lies)
