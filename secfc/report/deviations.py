@@ -105,7 +105,7 @@ TABLE = (
     DeviationRow(
         "up to `t` clients in masked replies of a start by `CenterSeparation`",
         "which rows of their own begin in no cluster, by false squares that fit",
-        "of centers one threshold test a row of their own, of a number of their choice",
+        "of centers one threshold test a row of their own and start, by a number of their choice",
         "replies are checked, but for `2**-57`, with squares of rows that their owners share; where rows are "
         "not one client's each, these are checked as products, but for `2**-60`",
         "noticed", "labels+separated|distances+separated",

@@ -293,7 +293,7 @@ class CheckedPart(Message, tag=230):
 
     Under "with hidden membership": client, client (counts hidden).  Seen: any `t` shares of which rows
     it holds, of sums of their features, for `NoisySums()` of parts of squares of rows, and of the
-    check's masks: uniform; what hides three coins.  By deviating: another indicator than 0 or 1, false
+    check's masks: uniform; what hides its coins.  By deviating: another indicator than 0 or 1, false
     squares, or a row that it does not hold: noticed before anything is computed on rows, unless it
     guesses all data of the row. **Two that deviate together** can make a row of theirs of any size in
     one lane, so labels may tell them remainders of others' data; `counts="opened"` prevents it. Leave
@@ -301,7 +301,7 @@ class CheckedPart(Message, tag=230):
 
     Under "with lost clients, several starts, or consent": client, client.  Seen: under
     `CenterSeparation`, any `t` shares of parts of squares of rows, and of the check's masks: uniform; what
-    hides three coins.  By deviating: false squares: noticed before anything is asked.
+    hides its coins.  By deviating: false squares: noticed before anything is asked.
     """
 
     values: Array

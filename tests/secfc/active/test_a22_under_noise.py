@@ -389,11 +389,11 @@ def test_where_rows_are_not_one_client_s_each_one_false_word_of_their_squares_en
     more = {"membership": MEMBERSHIPS[membership], "disclosure": secfc.AssignmentsOnly()}
     way = secfc.SecFC(2, 1, start, max_iter=1, **more)
 
-    def run(**lies):
+    def fit(**lies):
         return secfc.fit(way, data, seed=1, coins=lambda party: SeededCoins(0, f"x {party}"), **lies)
 
-    assert (run().history[0] < 0).any()
+    assert (fit().history[0] < 0).any()
     for kind in short(["ProductWords"], nightly=["CheckedPart", "ResharedPart", "ProductWords"]):
         lies, _ = adding(kind, 1, (0,), first=True)
         with pytest.raises(SuspectedParties, match="lies on no polynomial"):
-            run(faults=lies)
+            fit(faults=lies)
