@@ -18,7 +18,7 @@ from field.ring.errors import install_command
 from field.secrets.channels import Identity
 from secfc.algorithm import PublicFacts
 from secfc.cli.deploy.hub import HubOptions, _numbers, _serve
-from secfc.deploy.hub import UNKNOWN, Hub, waiting_path
+from secfc.deploy.hub import LATER, Hub, waiting_path
 from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub, take_part_at_hub
 from secfc.errors import InputError
 from secfc.pipeline import seal_roles
@@ -293,7 +293,7 @@ def test_who_does_not_say_in_time_who_it_is_is_closed(monkeypatch):
             mute, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
             async with connect(url_of(server) + waiting_path(RUN, "a", "b")) as unsigned:
                 await asyncio.wait_for(unsigned.wait_closed(), 10)
-                assert unsigned.close_code == UNKNOWN
+                assert unsigned.close_code == LATER  # a busy machine may come again
             try:
                 await asyncio.wait_for(mute.read(), 10)
             finally:
