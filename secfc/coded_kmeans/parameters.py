@@ -675,8 +675,8 @@ def _given_scale(
         )
     raise InputError(
         f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.points} makes distances, or what is "
-        f"computed from them, up to 2**{needed.bit_length()}, the modulus is below "
-        f"2**{widest.modulus.bit_length()}: lower the scale or add lanes"
+        f"computed from them, up to 2**{needed.bit_length()}, beyond {widest.modulus.bit_length()} "
+        "bits of the modulus: lower the scale, or leave lanes to the plan (basis=None, --field ring)"
     )
 
 

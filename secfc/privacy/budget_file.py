@@ -140,7 +140,7 @@ class BudgetLedger:
         left = 0.0 if self.total is None else math.floor(1e4 * (self.total - before)) / 1e4
         if self.total is not None and before + run.epsilon > self.total * (1 + 1e-9):
             raise OverBudget(
-                f"epsilon={run.epsilon:g} after {before:g} of {len(others)} earlier runs is more than the "
+                f"epsilon={run.epsilon:g} after {before:g} in earlier runs is more than the "
                 f"total of {self.total:g} in {self.path}: "
                 + (f"run with epsilon={left:.4g} or less" if left > 0 else "nothing is left for these data")
             )

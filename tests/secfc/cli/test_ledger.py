@@ -47,7 +47,7 @@ def test_budgets_add_up_over_runs_until_the_total(files, tmp_path):
     assert "1 run on these people: epsilon = 2 of 3.5 at delta = 1e-06 spent" in said(first)
     second = spend(files[::-1], tmp_path)  # the same rows
     assert second.exit_code == 2
-    assert "after 2 of 1 earlier runs is more than the total of 3.5" in second.stderr
+    assert "after 2 in earlier runs is more than the total of 3.5" in second.stderr
     assert "run with epsilon=1.5 or less" in second.stderr
     less = spend(files, tmp_path, epsilon=1.5)
     assert "2 runs on these people: epsilon = 3.5 of 3.5" in said(less)

@@ -830,7 +830,7 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
         "-k 12", "--disclosure distances", "--init random-points -k 70", "--reveal-centers", "-t 4",
         "--latency 0 -k 6", "--init k-means++ --consent", "--init center-separation",
         "--disclosure final-labels", "--disclosure own-labels --sizes hidden -k 12",
-        "--field mersenne61 --disclosure distances", "--scale 1e6 --disclosure distances",
+        "--field mersenne61 --disclosure distances --scale 1", "--scale 1e6 --disclosure distances",
         "--scale 1e9 --disclosure distances", "--algorithm lloyd",
         "--algorithm lloyd --init center-separation",
         "--membership private -t 4 --scale 1e6 --reveal-centers --disclosure distances",

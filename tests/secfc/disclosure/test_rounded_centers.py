@@ -261,7 +261,7 @@ def test_a_server_that_seats_others_to_round_is_refused(centers, members, rule):
         ),
         ({"disclosure": "final-labels"}, r"with .*FinalLabelsOnly\(\).*disclosure=AssignmentsOnly\(\)"),
         ({"disclosure": AssignmentsOnly(dealer=None)}, r"AssignmentsOnly\(dealer=None\).*somebody deals"),
-        ({"basis": Basis(LANE_PRIMES[:1]), "scale": 64.0}, "lower the scale or add lanes"),
+        ({"basis": Basis(LANE_PRIMES[:1]), "scale": 64.0}, "or leave lanes to the plan"),
     ],
 )
 def test_what_does_not_go_together_is_refused_with_the_remedy(parameters, rule):
