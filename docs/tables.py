@@ -180,8 +180,9 @@ def blame():
     rows = ["| without one the run | messages | suspects, and by what |", "|---|---|---|"]
     for row in sorted(BLAME, key=lambda row: [*Absence].index(row.absence)):
         kinds = ", ".join(f"`{kind}`" for kind in row.kinds)
-        doubts = "; ".join(f"*{roles}*: {why}" for roles, why in row.doubts.items())
-        rows.append(f"| {row.absence.value} | {kinds} | {doubts or '-'} |")
+        doubts = [f"*{roles}*: {why}" for roles, why in row.doubts.items()]
+        proofs = [f"proof against *{roles}*: {why}" for roles, why in row.proofs.items()]
+        rows.append(f"| {row.absence.value} | {kinds} | {'; '.join(doubts + proofs) or '-'} |")
     return "\n".join(rows)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from field.arrays import Array
 from field.secrets.channels import subkey
+from psu.blame import RELAY, accuse_parties
 from psu.errors import UnionAborted
 from psu.identify import Tags, ascending
 from psu.keys import Secrets
@@ -74,21 +75,22 @@ def check_confirmations(
     """Compare with what others were told: a union, or the group key if it is None.
 
     due: the clients that have to confirm.  Raises UnionAborted naming those that were told another union, or
-    say so, or say nothing.  For the group key client 0 is named as well, who dealt it.
+    say so, or say nothing; and the relay, who told it, or for the group key client 0, who dealt it.
     """
     label, digest = _told(secrets, union)
     silent = set(due) - set(others) - {secrets.me}
     if silent:
-        raise UnionAborted(f"clients did not confirm their {label}", silent)
+        raise accuse_parties("Confirmation", f"clients did not confirm their {label}", silent=silent)
     odd = {
         j
         for j, message in sorted(others.items())
-        if not hmac.compare_digest(secrets.ring.open(j, label, message.sealed), digest)
+        if not hmac.compare_digest(secrets.ring.open(j, label, message.sealed, "Confirmation"), digest)
     }
     if odd and union is None:
-        raise UnionAborted("clients were dealt different group keys", {0, *odd} - {secrets.me})
+        why, dealer = "clients were dealt different group keys", {0} - {secrets.me}
+        raise accuse_parties("Confirmation", why, dealer=dealer, senders=odd)
     if odd:
-        raise UnionAborted("clients were told different unions", odd)
+        raise accuse_parties("Confirmation", "clients were told different unions", senders=odd, relay=RELAY)
 
 
 def _told(secrets: Secrets, union: UnionTags | None) -> tuple[str, bytes]:

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from field.secrets.channels import BrokenSeal, Identity, SealedChannel, subkey
 from field.secrets.channels import Stream as Stream
 from field.secrets.coins import Coins
-from psu.errors import AlreadyUsed, UnionAborted
+from psu.blame import accuse_parties
+from psu.errors import AlreadyUsed
 from psu.messages import KeyPacket, Offer
 from psu.plan import UnionPlan
 
@@ -56,7 +57,7 @@ class Ephemeral:
         self._key = None
         absent = [j for j in range(plan.n) if j != me and (j not in offers or j not in pinned)]
         if absent:
-            raise UnionAborted("no key was offered", absent)
+            raise accuse_parties("Offer", "no key was offered", silent=absent)
         everyone = dict(offers) | {me: self.offer}
         channels = {me: SealedChannel(me, me, self._own, plan.digest)}
         for j in range(plan.n):
@@ -69,7 +70,8 @@ class Ephemeral:
                 if j != me:
                     shared = key.exchange(X25519PublicKey.from_public_bytes(offer.ephemeral))
             except (InvalidSignature, ValueError):
-                raise UnionAborted("a key offer is not signed by the pinned identity", (j,)) from None
+                why = "a key offer is not signed by the pinned identity"
+                raise accuse_parties("Offer", why, sender=j) from None
             if j != me:
                 low, high = sorted((me, j))
                 info = b"".join(pinned[i] + everyone[i].ephemeral for i in (low, high))
@@ -93,15 +95,15 @@ class Ring:
     def __repr__(self) -> str:
         return f"Ring(me={self.me}, n={len(self.channels)})"
 
-    def open(self, peer: int, label: str, sealed: bytes) -> bytes:
-        """What a client sealed to this one under a label.
+    def open(self, peer: int, label: str, sealed: bytes, kind: str) -> bytes:
+        """What a client sealed to this one under a label, in a message of this kind.
 
         Raises UnionAborted that suspects the peer (or a relay) if it was altered or comes again.
         """
         try:
             return self.channels[peer].open(label, sealed)
         except BrokenSeal as error:
-            raise UnionAborted(str(error), (peer,)) from None
+            raise accuse_parties(kind, str(error), sender=peer) from None
 
 
 class Once:
@@ -166,14 +168,14 @@ def take_keys(plan: UnionPlan, ring: Ring, packets: Mapping[int, KeyPacket]) -> 
     """
     absent = [j for j in key_dealers(plan, ring.me) if j not in packets]
     if absent:
-        raise UnionAborted("no keys were dealt", absent)
+        raise accuse_parties("KeyPacket", "no keys were dealt", silent=absent)
     group, common = b"", {}
     for dealer in key_dealers(plan, ring.me):
-        payload = ring.open(dealer, "keys", packets[dealer].sealed)
+        payload = ring.open(dealer, "keys", packets[dealer].sealed, "KeyPacket")
         mine = [a for a in plan.key_subsets if a[0] == dealer and ring.me in a]
         start = GROUP_BYTES if dealer == 0 else 0
         if len(payload) != start + COMMON_BYTES * len(mine):
-            raise UnionAborted("a key packet has the wrong size", (dealer,), proof=True)
+            raise accuse_parties("KeyPacket", "a key packet has the wrong size", proof=True, sender=dealer)
         group = payload[:start] or group
         for i, a in enumerate(mine):
             common[a] = payload[start + COMMON_BYTES * i : start + COMMON_BYTES * (i + 1)]

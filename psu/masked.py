@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from field.arrays import Array
+from psu.blame import accuse_parties
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import MaskedBlock
@@ -61,10 +62,12 @@ def absorb_block(plan: UnionPlan, state: Tally, block: MaskedBlock) -> Tally:
 
     key = (block.sender, block.chunk)
     if block.sheet != state.sheet.label or block.sender >= plan.n or block.chunk >= state.sheet.chunks:
-        raise UnionAborted(f"a block for {state.sheet.label!r} is out of place", (block.sender,))
+        why = f"a block for {state.sheet.label!r} is out of place"
+        raise accuse_parties("MaskedBlock", why, sender=block.sender)
     rows = state.total[state.sheet.span(block.chunk)]
     if key in state.seen or block.values.shape != rows.shape:
-        raise UnionAborted(f"a block for {state.sheet.label!r} is repeated or misshapen", (block.sender,))
+        why = f"a block for {state.sheet.label!r} is repeated or misshapen"
+        raise accuse_parties("MaskedBlock", why, sender=block.sender)
     kernels.add_into(rows.reshape(-1), np.ascontiguousarray(block.values).reshape(-1))
     state.seen.add(key)
     return state
@@ -77,7 +80,8 @@ def unmasked_sum(plan: UnionPlan, state: Tally) -> Array:
     """
     due = {(j, b) for j in range(plan.n) for b in range(state.sheet.chunks)}
     if due != state.seen:
-        raise UnionAborted(f"uploads of {state.sheet.label!r} are missing", {j for j, _ in due - state.seen})
+        why = f"uploads of {state.sheet.label!r} are missing"
+        raise accuse_parties("MaskedBlock", why, silent={j for j, _ in due - state.seen})
     return state.total
 
 

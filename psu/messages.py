@@ -233,8 +233,8 @@ class Opening(Message, tag=69):
     Under "with hidden membership": member, server (threshold).  Seen: a masked summand; with
     `verify=True` other members have it too, and learn the sums that the server learns.  By deviating:
     spoil an opening: the table stalls, or the union has IDs that nobody holds, unnamed. It cannot hide an
-    ID: its holder misses it. With `verify=True`: send members another summand than the server, which is
-    then blamed wrongly.
+    ID: its holder misses it. With `verify=True`: send members another summand than the server, which
+    makes suspects of both.
     """
 
     sender: int
@@ -267,8 +267,8 @@ class UnionTags(Message, tag=71):
 
     Under "with hidden membership": server, client.  Seen: the union's pseudonyms.  By deviating: the
     server: different unions: confirmations differ, and all end. Rows that nobody holds: with
-    `merge=False` all end; when merging unnoticed, unless `verify=True`, by which members name it
-    (`FaultyServer`).
+    `merge=False` all end; when merging unnoticed, unless `verify=True`, by which members suspect it
+    (`SuspectedParties`).
     """
 
     z: Array

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,7 @@ from field.arrays import Array
 from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from psu import ristretto
+from psu.blame import RELAY, accuse_parties
 from psu.errors import UnionAborted
 from psu.plan import UnionPlan
 from psu.ristretto import CONTEXT, ELEMENT, ORDER, SCALAR, add, combine, generate, hash_to_scalar, multiply
@@ -52,6 +53,11 @@ BATCH = 1 << 12
 def count_batches(plan: UnionPlan) -> int:
     """Messages from a client to each evaluator, and back."""
     return -(-(plan.quota + 1) // BATCH)
+
+
+def number_evaluators(plan: UnionPlan, evaluators: Collection[int]) -> set[int]:
+    """These evaluators as errors name them."""
+    return {RELAY if j == plan.n else j for j in evaluators}
 
 
 def batch_span(plan: UnionPlan, batch: int) -> slice:
@@ -86,19 +92,20 @@ class Evaluator:
             range(plan.quota + 1)[batch_span(plan, batch)] if 0 <= batch < count_batches(plan) else range(0)
         )
         if len(elements) != ELEMENT * len(where) or not elements:
-            raise UnionAborted(
-                f"a question for tags is not that of a quota of {plan.quota} IDs", (client,), proof=True
-            )
+            why = f"a question for tags is not that of a quota of {plan.quota} IDs"
+            raise accuse_parties("Blinded", why, proof=True, sender=client)
         asked = hashlib.sha256(elements).digest()
         before, said = self._answered.get((client, batch), (asked, b""))
         if before != asked:
-            raise UnionAborted("a second question for tags comes in the place of one", (client,), proof=True)
+            why = "a second question for tags comes in the place of one"
+            raise accuse_parties("Blinded", why, proof=True, sender=client)
         if said:
             return said
         try:
             said = b"".join(multiply(self._key, element) for element in _elements(elements))
         except ValueError as error:
-            raise UnionAborted(f"a question for tags is malformed: {error}", (client,), proof=True) from None
+            why = f"a question for tags is malformed: {error}"
+            raise accuse_parties("Blinded", why, proof=True, sender=client) from None
         if batch == count_batches(plan) - 1:
             about = elements[-ELEMENT:], said[-ELEMENT:]
             nonce = ristretto.derive_nonce(self._coins, self._key, b"".join(about))
@@ -180,7 +187,8 @@ def unblind_answers(
     said = {}
     silent = {j for j in plan.evaluators if len(answers.get(j, ())) < count_batches(plan)}
     if silent:
-        raise UnionAborted("a question for tags was not answered", silent - {plan.n}, relay=plan.n in silent)
+        why = "a question for tags was not answered"
+        raise accuse_parties("Evaluated", why, silent=number_evaluators(plan, silent))
     for j in plan.evaluators:
         content, proof = _content(plan, j, answers.get(j, ()))
         said[j] = _elements(content)
@@ -247,13 +255,8 @@ def _wrong_one(
 
 
 def _wrong(plan: UnionPlan, evaluator: int, why: str) -> UnionAborted:
-    relay = evaluator == plan.n
-    return UnionAborted(
-        f"an answer to a question for tags is wrong: {why}",
-        () if relay else (evaluator,),
-        relay=relay,
-        proof=True,
-    )
+    told = f"an answer to a question for tags is wrong: {why}"
+    return accuse_parties("Evaluated", told, proof=True, evaluator=number_evaluators(plan, {evaluator}))
 
 
 def _elements(content: bytes) -> list[bytes]:

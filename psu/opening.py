@@ -31,6 +31,7 @@ import numpy as np
 from field.arrays import Array
 from field.secrets.channels import Stream, subkey
 from psu import disjoint
+from psu.blame import RELAY, accuse_parties
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import Opening, Turn
@@ -80,10 +81,11 @@ class OpeningPoll:
         ranked = sorted(self.plan.committee, key=lambda i: (i in unreliable, i))
         live = [i for i in ranked if i not in silent]
         if len(live) < self.plan.quorum:
-            raise UnionAborted(
+            raise accuse_parties(
+                "Opening",
                 f"{len(live)} of {len(self.plan.committee)} committee members answer, "
                 f"{self.plan.quorum} are needed: plan with more spares or a smaller t",
-                set(silent),
+                silent=silent,
             )
         quorum = tuple(sorted(live[: self.plan.quorum]))
         return replace(self, number=self.number + 1, unreliable=frozenset(unreliable)), quorum
@@ -106,14 +108,15 @@ def gather_values(sheet: Sheet, rows: int, turn: Turn, openings: Mapping[int, Op
 
     absent = set(turn.quorum) - set(openings)
     if absent:
-        raise UnionAborted(f"opening {turn.number} is incomplete", absent)
+        raise accuse_parties("Opening", f"opening {turn.number} is incomplete", silent=absent)
     values = np.zeros((rows, sheet.opened), np.uint64)
     for member in turn.quorum:
         opening = openings[member]
         if (opening.sender, opening.sheet, opening.number) != (member, sheet.label, turn.number):
-            raise UnionAborted(f"an answer to another question than opening {turn.number}", (member,))
+            why = f"an answer to another question than opening {turn.number}"
+            raise accuse_parties("Opening", why, sender=member)
         if opening.values.shape != values.shape:
-            raise UnionAborted(f"opening {turn.number} has the wrong shape", (member,))
+            raise accuse_parties("Opening", f"opening {turn.number} has the wrong shape", sender=member)
         kernels.add_into(values.reshape(-1), np.ascontiguousarray(opening.values).reshape(-1))
     return values
 
@@ -167,11 +170,11 @@ def open_rows(member: OpeningMember, turn: Turn) -> tuple[OpeningMember, Opening
     if turn.sheet != member.sheet.label or turn.round not in (member.round, member.round + 1):
         raise UnionAborted(f"round {turn.round} of {turn.sheet!r} does not follow round {member.round}")
     if len(turn.quorum) != plan.quorum or not set(turn.quorum) <= set(plan.committee):
-        raise UnionAborted("the relay names a quorum that is none")
+        raise accuse_parties("Turn", "the relay names a quorum that is none", proof=True, relay=RELAY)
     if turn.round > member.round:
         member = _advance(member, turn)
     if turn.history != member.history:
-        raise UnionAborted("the relay contradicts what it said before")
+        raise accuse_parties("Turn", "the relay contradicts what it said before", proof=True, relay=RELAY)
     if me not in turn.quorum:
         return member, None
     member.secrets.openings.claim(turn.number)
@@ -183,7 +186,7 @@ def _advance(member: OpeningMember, turn: Turn) -> OpeningMember:
     from psu import kernels
 
     if member.sheet.kind != "cells" or not kernels.all_valid(turn.z, turn.y):
-        raise UnionAborted("the relay announces IDs that are none")
+        raise accuse_parties("Turn", "the relay announces IDs that are none", proof=True, relay=RELAY)
     status = np.full(member.sheet.rows, kernels.UNKNOWN, np.int32)
     kernels.remove(
         member.shares, turn.z, turn.y, turn.pure, *table_geometry(member.plan, member.sheet), status
@@ -209,7 +212,7 @@ def _open(member: OpeningMember, turn: Turn) -> Array:
     common = _common_streams(member, label) if sheet.kind in ("cells", "slots", "once") else []
     bank, spent = member.bank, member.spent
     if bank is not None and spent + len(active) * wide > len(bank):
-        raise UnionAborted("the relay asks for more openings than coefficients were dealt for")
+        raise UnionAborted("a table takes more openings than coefficients were dealt for: it is malformed")
     out = np.zeros((len(active), wide), np.uint64)
     for start in range(0, len(active), _ROWS):
         rows, part = active[start : start + _ROWS], out[start : start + _ROWS]

@@ -16,6 +16,7 @@ import numpy as np
 from field.arrays import Array
 from field.ring.basis import MERSENNE_61
 from field.secrets.coins import Coins
+from psu.blame import accuse_parties
 from psu.errors import UnionAborted
 from psu.identify import Tags
 from psu.keys import Secrets
@@ -171,14 +172,16 @@ def absorb_block(plan: UnionPlan, secrets: Secrets, holding: Holding, block: Sha
         or chunk >= sheet.chunks
         or secrets.me in expanding_members(plan, chunk)
     ):
-        raise UnionAborted(f"a block for {sheet.label!r} is out of place", (sender,))
-    payload = secrets.ring.open(sender, _block(sheet, chunk), block.sealed)
+        raise accuse_parties("ShareBlock", f"a block for {sheet.label!r} is out of place", sender=sender)
+    payload = secrets.ring.open(sender, _block(sheet, chunk), block.sealed, "ShareBlock")
     rows = holding.total[sheet.span(chunk)].reshape(-1)
     if len(payload) != rows.nbytes:
-        raise UnionAborted(f"a block for {sheet.label!r} has the wrong size", (sender,), proof=True)
+        why = f"a block for {sheet.label!r} has the wrong size"
+        raise accuse_parties("ShareBlock", why, proof=True, sender=sender)
     share = np.frombuffer(payload, np.uint64)
     if share.size and int(share.max()) >= int(kernels.M61):
-        raise UnionAborted(f"a block for {sheet.label!r} is not canonical", (sender,), proof=True)
+        why = f"a block for {sheet.label!r} is not canonical"
+        raise accuse_parties("ShareBlock", why, proof=True, sender=sender)
     kernels.add_into(rows, share)
     holding.seen.add((sender, chunk))
     return holding
@@ -195,14 +198,15 @@ def settle_share(
     from psu import kernels
 
     if len(contributors) < plan.min_clients:
-        raise UnionAborted(f"{len(contributors)} clients contribute, {plan.min_clients} must", ())
+        raise UnionAborted(f"{len(contributors)} clients contribute, {plan.min_clients} must")
     sheet = holding.sheet
     if sheet.kind == "coins" and len(contributors) <= plan.t:
         raise UnionAborted(f"{len(contributors)} clients deal coefficients, {plan.t + 1} must")
     due = {(j, b) for j in contributors for b in expected_chunks(plan, sheet, secrets.me)}
     if due != holding.seen:
         odd = {j for j, _ in due ^ holding.seen}
-        raise UnionAborted(f"blocks for {sheet.label!r} are missing, or too many", odd)
+        why = f"blocks for {sheet.label!r} are missing, or too many"
+        raise accuse_parties("ShareBlock", why, silent=odd)
     for chunk in range(sheet.chunks):
         if secrets.me not in expanding_members(plan, chunk):
             continue
@@ -226,7 +230,8 @@ def find_contributors(plan: UnionPlan, received: Collection[Collection[int]]) ->
     everywhere = set(range(plan.n)).intersection(*map(set, received))
     if len(everywhere) < plan.min_clients:
         lost = set(range(plan.n)) - everywhere
-        raise UnionAborted(f"{len(everywhere)} clients contribute, {plan.min_clients} must", lost)
+        why = f"{len(everywhere)} clients contribute, {plan.min_clients} must"
+        raise accuse_parties("ShareBlock", why, silent=lost)
     return tuple(sorted(everywhere))
 
 

@@ -21,6 +21,7 @@ from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan
 from secfc.errors import FaultyServer, TooFewReplies, UnionFailed
+from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import (
     PHASE,
     SERVER,
@@ -195,7 +196,7 @@ class DividedRows(Message, tag=172):
     Under "with hidden membership": server, client (counts hidden).  Seen: the uniform sums of
     `MaskedRows`, divided; whether chance (1 of 2^30 a lane and row) has a row dealt anew.  By deviating:
     the server: false or different ones: noticed before anything is computed on rows. With `verify=True`
-    clients divide as it does, and name it.
+    clients divide as it does, and suspect it, and one another.
     """
 
     values: Array
@@ -235,8 +236,8 @@ def divide_by_multiplicity(
     counted: what `CountHolders` gives.  verify: clients tell each other what they tell the server, and divide
     as it does; it sees as much, and may collude with any t of them.
 
-    Raises UnionFailed if nobody holds some row; FaultyServer for false quotients, if verified;
-    SuspectedParties for rows that do not fit.
+    Raises UnionFailed if nobody holds some row; SuspectedParties for false quotients, if verified, and for
+    rows that do not fit.
     """
     turns, (count, check) = _Turns(plan), counted
     summed = shares.read_rows(0, plan.m).copy()
@@ -274,7 +275,8 @@ def _divide_some(
         raise FaultyServer(SERVER, f"divided other rows than {count} of {width} residues")
     quotient = answer.values.reshape(basis.lanes, code.ell, count, width)
     if verify and not all(map(np.array_equal, (quotient, answer.inverse), open_quotients(code, told))):
-        raise FaultyServer(SERVER, "divided rows otherwise than what clients told it and each other")
+        why = "the server divided rows otherwise than as clients told each other"
+        raise suspect_parties("MaskedRows", why, server=SERVER, clients=others)
     _write(shares, rows, unmask_factor(code, me, mine, quotient, answer.inverse))
     return answer
 

@@ -52,7 +52,7 @@ from secfc.coded.membership import (
 )
 from secfc.coded.plan import CodedPlan, ColumnLayout
 from secfc.coded.union import UnionMember, UnionRelay, blame_union_failure, open_for_all
-from secfc.coded.union_recheck import refuse_disagreement
+from secfc.coded.union_recheck import suspect_announcement
 from secfc.data.federation import Federation
 from secfc.data.inputs import names_listed
 from secfc.data.linkage import Linkage
@@ -77,7 +77,7 @@ class KeptRows(Message, tag=237):
     Under "with hidden membership": server, client (joined columns).  Seen: which rows of the union have
     all columns, and how many have one twice; the server: how many clients hold each, in all and of those
     with the same columns.  By deviating: the server: different rows to clients: `PlanMismatch`; fewer
-    rows: named with `verify=True` (`FaultyServer`). A row that an owner lacks: that owner ends the run
+    rows: suspected with `verify=True`. A row that an owner lacks: that owner ends the run
     (`UnionFailed`), by which it is known. A client: claim IDs that it lacks, and learn which of them all
     other owners hold, and their labels.
     """
@@ -145,7 +145,7 @@ def keep_rows(seat: UnionMember, union: UnionTags, rows: Array, count: HolderCou
     if sums is not None:
         expected, twice = count.kept(sums[:, 0])
         if not np.array_equal(kept, expected) or twice != told.twice:
-            raise refuse_disagreement("which rows all owners hold")
+            raise suspect_announcement("which rows all owners hold", seat.judges)
     refuse_twice(told.twice)
     return kept
 

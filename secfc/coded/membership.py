@@ -463,8 +463,8 @@ class Private:
     verify
         Whether members of the committee exchange what they open, and recompute what the server announces:
         IDs, numbers of holders, rows in dispute.  With `counts="hidden"` all clients also divide as the
-        server does. A server that announces something else is named (FaultyServer), if these clients follow
-        the protocol. Not available in the server mode, which has no committee.
+        server does. A server that announces something else is suspected, with those who told it otherwise.
+        Not available in the server mode, which has no committee.
     tags
         How the union finds equal IDs.  "shared key": all clients have the key, so any one can test guesses of
         IDs at will, of which there are few where IDs are numbers.  "oblivious": only the server and t + 1

@@ -13,11 +13,18 @@ from typing import Any
 from field.arrays import Array
 from field.secrets.coins import Coins
 from psu import oblivious, ristretto
-from psu.errors import UnionAborted
+from psu.blame import accuse_parties
 from psu.messages import Blinded, Evaluated, EvaluationKey
 from psu.oblivious import Evaluator
 from psu.plan import UnionPlan
-from secfc.coded.union import PHASE, RoundCounter, UnionMember, by_client_number, exchange_in_round
+from secfc.coded.union import (
+    PHASE,
+    RoundCounter,
+    UnionMember,
+    by_client_number,
+    exchange_in_round,
+    require_all,
+)
 from secfc.errors import FaultyServer
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 
@@ -56,7 +63,7 @@ def draw_keys_at_server(
         return plan, None
     evaluator = Evaluator(coins)
     awaited = tuple(clients[j] for j in plan.evaluators if j != plan.n)
-    inbox = yield Exchange({}, awaited, accept=clock.upload(), phase=PHASE)
+    inbox = require_all((yield Exchange({}, awaited, accept=clock.upload(), phase=PHASE)), awaited)
     mine = EvaluationKey(plan.n, evaluator.public)
     yield Exchange(to_all(clients, mine), round=clock.between(), phase=PHASE)
     return _named(plan, by_client_number(inbox, EvaluationKey, clients) | {plan.n: mine}), evaluator
@@ -74,14 +81,10 @@ def _of_server(plan: UnionPlan, key: EvaluationKey) -> EvaluationKey:
 
 
 def _named(plan: UnionPlan, keys: dict[int, EvaluationKey]) -> UnionPlan:
-    silent = set(plan.evaluators) - set(keys)
-    if silent:
-        raise UnionAborted("no key of tags was named", silent - {plan.n}, relay=plan.n in silent)
     for j in plan.evaluators:
         if not ristretto.is_element(keys[j].public):
-            raise UnionAborted(
-                "a key of tags is no element of the group", {j} - {plan.n}, relay=j == plan.n, proof=True
-            )
+            named, why = oblivious.number_evaluators(plan, {j}), "a key of tags is no element of the group"
+            raise accuse_parties("EvaluationKey", why, proof=True, evaluator=named)
     return replace(plan, evaluation_keys=tuple(keys[j].public for j in plan.evaluators))
 
 
@@ -107,13 +110,13 @@ def evaluate_tags(seat: UnionMember, evaluator: Evaluator | None, digest: Array)
         if evaluator is not None:
             answers[me].append(evaluator.answer(plan, me, batch, asked))
             for i, theirs in by_client_number(inbox, Blinded, seat.clients).items():
-                opened = ring.open(i, f"ask {label}", theirs.content)
+                opened = ring.open(i, f"ask {label}", theirs.content, "Blinded")
                 said = evaluator.answer(plan, i, batch, opened)
                 sealed = ring.channels[i].seal(f"answer {label}", said)
                 send[seat.clients[i]] = Evaluated(me, batch, sealed)
         inbox = yield from exchange_in_round(seat.clock, send, tuple(seat.clients[j] for j in peers))
         for j, mine in by_client_number(inbox, Evaluated, seat.clients).items():
-            answers[j].append(ring.open(j, f"answer {label}", mine.content))
+            answers[j].append(ring.open(j, f"answer {label}", mine.content, "Evaluated"))
     for batch in range(oblivious.count_batches(plan)):
         inbox = yield _await_server(seat.clock, KEY_WORD + 1 + batch)
         word = expect_messages({SERVER: expect_one(inbox, SERVER)}, Evaluated)[SERVER]
@@ -133,10 +136,7 @@ def evaluate_at_server(
         return
     for batch in range(oblivious.count_batches(plan)):
         inbox = yield Exchange({}, clients, accept=clock.upload(), phase=PHASE)
-        asked = by_client_number(inbox, Blinded, clients)
-        silent = set(range(plan.n)) - set(asked)
-        if silent:
-            raise UnionAborted("no question for tags was asked", silent)
+        asked = by_client_number(require_all(inbox, clients), Blinded, clients)
         said = {
             clients[i]: Evaluated(plan.n, batch, evaluator.answer(plan, i, batch, theirs.content))
             for i, theirs in asked.items()

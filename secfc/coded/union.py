@@ -38,7 +38,7 @@ from psu.messages import (
     UnionTags,
 )
 from psu.plan import Sheet, UnionPlan
-from secfc.coded.union_recheck import CommitteeRecheck, refuse_disagreement
+from secfc.coded.union_recheck import CommitteeRecheck, suspect_announcement
 from secfc.errors import FaultyClient, FaultyServer, Indispensable, SharedIds, UnionFailed
 from secfc.roles.exchange import ALIGN, SERVER, Exchange, PartyId, Role, expect_messages, expect_one, to_all
 from secfc.roles.messages import Message, is_array, refuse_if
@@ -102,7 +102,7 @@ class Multiplicities(Message, tag=3):
     Under "with hidden membership": server, client (counts opened).  Seen: how many clients hold each row,
     before any point is shared.  By deviating: the server: different counts to clients: `PlanMismatch`.
     False counts to all, or a client that claims or hides rows: **wrong labels**, unnoticed (the server's
-    with `verify=True`: `FaultyServer`), and noise covers a point only as far as it is counted right;
+    with `verify=True`: `SuspectedParties`), and noise covers a point only as far as it is counted right;
     nothing wraps. A large common multiple ends the run (`TooManyHolders`).
     """
 
@@ -118,7 +118,7 @@ class Disputes(Message, tag=49):
 
     Under "with hidden membership": server, client (merging).  Seen: with `on_conflict="fail"`: which rows
     have different data at their holders.  By deviating: the server: a false one ends the run; a hidden
-    dispute makes the row the mean of its versions. Either is named with `verify=True`.
+    dispute makes the row the mean of its versions. Either makes it a suspect with `verify=True`.
     """
 
     rows: Array
@@ -180,6 +180,11 @@ class UnionMember:
     @property
     def others(self) -> tuple[PartyId, ...]:
         return tuple(c for j, c in enumerate(self.clients) if j != self.me)
+
+    @property
+    def judges(self) -> tuple[PartyId, ...]:
+        """The other members of the committee."""
+        return tuple(self.clients[i] for i in self.plan.committee if i != self.me)
 
 
 @dataclass
@@ -262,7 +267,7 @@ def deal_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[SheetMembe
     if settled is None:
         return None
     member = opening.begin_opening(plan, secrets, settled, bank)
-    return SheetMember(member, CommitteeRecheck(plan, sheet) if seat.verify else None)
+    return SheetMember(member, CommitteeRecheck(plan, sheet, seat.judges) if seat.verify else None)
 
 
 def settle_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[tables.Holding | None]:
@@ -304,9 +309,8 @@ def answer_turn(seat: UnionMember, members: dict[str, SheetMember], turn: Turn) 
 
 def confirm_opening(seat: UnionMember, turn: Turn, reply: Opening | None) -> Role[dict[int, Opening]]:
     """Tell the other members this opening, and hear theirs: of the quorum, by number."""
-    others = [i for i in seat.plan.committee if i != seat.me]
-    send = {} if reply is None else to_all(tuple(seat.clients[i] for i in others), reply)
-    due = tuple(seat.clients[i] for i in others if i in turn.quorum)
+    send = {} if reply is None else to_all(seat.judges, reply)
+    due = tuple(seat.clients[i] for i in seat.plan.committee if i in turn.quorum and i != seat.me)
     # A member that is gone is the server's to replace.
     inbox = yield Exchange(send, due, 0, round=seat.clock.opened(turn.number), phase=PHASE)
     own = {} if reply is None else {seat.me: reply}
@@ -378,7 +382,7 @@ def require_disjoint(seat: UnionMember, union: UnionTags, rows: Array) -> Role[N
     table = disjoint.question_table(seat.plan, seat.secrets, rows, union)
     told, sums = yield from open_for_all(seat, disjoint.question_sheet(), table, HeldOnce)
     if sums is not None and told.word != int(sums[1, 0]):
-        raise refuse_disagreement("whether every row has one holder")
+        raise suspect_announcement("whether every row has one holder", seat.judges)
     if not disjoint.held_once(told.word, seat.secrets):
         raise SharedIds(len(union.z))
 
@@ -394,7 +398,7 @@ def count_holders(seat: UnionMember, union: UnionTags, rows: Array) -> Role[Arra
     if len(told.held) != m or int(told.held.max(initial=1)) > len(seat.clients):
         raise FaultyServer(SERVER, f"counted holders of other rows than m={m}, or more than there are")
     if sums is not None and not np.array_equal(told.held, sums[:, 0]):
-        raise refuse_disagreement("how many clients hold each row")
+        raise suspect_announcement("how many clients hold each row", seat.judges)
     return np.asarray(told.held, np.int64)
 
 
@@ -408,7 +412,7 @@ def find_disputes(seat: UnionMember, rows: Array, prints: Array, m: int) -> Role
     told, sums = yield from open_for_all(seat, sheet, table, Disputes)
     disputed: Array = told.rows
     if sums is not None and not np.array_equal(disputed, merge.disagreeing_rows(sums)):
-        raise refuse_disagreement("which rows have different data")
+        raise suspect_announcement("which rows have different data", seat.judges)
     if len(disputed) and int(disputed[-1]) >= m:
         raise FaultyServer(SERVER, f"said that rows are in dispute that are none of m={m}")
     return disputed

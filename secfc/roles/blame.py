@@ -12,34 +12,12 @@ Three rules hold of every exchange.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Iterable
 
+from psu.blame import UNION_TABLE
+from psu.blame import Absence as Absence
+from psu.blame import BlameRow as BlameRow
 from secfc.errors import PartyId, SuspectedParties
-
-
-class Absence(Enum):
-    """What becomes of a run in which a message does not come, from the least to the most."""
-
-    SPARED = "goes on: whoever waited does without, or alone has no result"
-    REPEATED = "goes on: one of two who did not hear each other is left out, and the question asked anew"
-    EXCLUDED = "goes on, without rows of who was not heard, or did not hear; ends if IDs were united"
-    ENDS = "ends, if nobody comes back"
-
-
-@dataclass(frozen=True)
-class BlameRow:
-    """What follows where messages of these kinds are missing, or contradict others.
-
-    kinds: names of classes of messages.  doubts: whom contradictions make suspects, as roles in the order in
-    which they are named, joined by " + "; and what contradicts what.
-    """
-
-    kinds: tuple[str, ...]
-    absence: Absence
-    doubts: Mapping[str, str] = field(default_factory=dict)
-
 
 TOLD = "what the server told one client is not what it told another"
 DEALT = "shares are on no polynomial, by who told them or who dealt them"
@@ -56,16 +34,17 @@ TABLE = (
         Absence.ENDS,
     ),
     BlameRow(("PlanDigest", "SealedDecision", "Abort"), Absence.SPARED),
-    # Unions of IDs: `psu` says whom they name, and whether that is proof.
+    # Unions of IDs.
+    *UNION_TABLE,
     BlameRow(
-        (
-            "Introduction", "Offer", "KeyPacket", "ShareBlock", "MaskedBlock", "Opening", "Turn", "Begin",
-            "UnionTags", "HeldOnce", "Confirmation", "Blinded", "Evaluated", "EvaluationKey",
-            "Multiplicities", "KeptRows", "Disputes", "DividedRows", "DivisionShares",
-        ),
+        ("Introduction", "Multiplicities", "KeptRows", "Disputes", "DividedRows", "DivisionShares"),
         Absence.ENDS,
     ),
-    BlameRow(("MaskedRows",), Absence.SPARED),
+    BlameRow(
+        ("MaskedRows",),
+        Absence.SPARED,
+        {"server + clients": "the server divides rows otherwise than as clients tell each other"},
+    ),
     # Rows, and the test of them.
     BlameRow(
         ("RowShares", "Commitment", "Coin", "TossedCoins", "TossedSeed", "Contributors"), Absence.EXCLUDED

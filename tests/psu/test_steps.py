@@ -83,12 +83,12 @@ def test_keys_are_used_once(plan: UnionPlan) -> None:
     with pytest.raises(AlreadyUsed):
         ring.channels[1].seal("a", b"other")
     with pytest.raises(UnionAborted, match="altered"):
-        other.open(0, "b", sealed)
+        other.open(0, "b", sealed, "KeyPacket")
     with pytest.raises(UnionAborted, match="altered"):
-        other.open(0, "a", sealed[:-1] + bytes([sealed[-1] ^ 1]))
-    assert other.open(0, "a", sealed) == b"payload"
+        other.open(0, "a", sealed[:-1] + bytes([sealed[-1] ^ 1]), "KeyPacket")
+    assert other.open(0, "a", sealed, "KeyPacket") == b"payload"
     with pytest.raises(UnionAborted, match="again") as caught:
-        other.open(0, "a", sealed)
+        other.open(0, "a", sealed, "KeyPacket")
     assert caught.value.parties == (0,)
     ring.channels[1].stream("s")
     with pytest.raises(AlreadyUsed):
@@ -100,7 +100,7 @@ def test_directions_have_their_own_keys(plan: UnionPlan) -> None:
     rings = [e.agree(offers, pinned) for e in made[:2]]
     sealed = rings[0].channels[1].seal("a", b"x")
     with pytest.raises(UnionAborted):  # reflected to its sender
-        rings[0].open(1, "a", sealed)
+        rings[0].open(1, "a", sealed, "KeyPacket")
 
 
 @pytest.mark.parametrize("lost", ["offer", "identity"])
@@ -298,8 +298,11 @@ def test_a_relay_that_contradicts_itself_is_refused(plan: UnionPlan) -> None:
         replace(turn, quorum=(0, 1)),
         replace(turn, quorum=(0, 1, 9)),
     ):
-        with pytest.raises(UnionAborted):
+        with pytest.raises(UnionAborted) as caught:
             opening.open_rows(members[0], bad)
+        # A member that missed a turn hears what does not follow, and so does one whose turn is of no sheet.
+        lost = "does not follow" in str(caught.value)
+        assert (caught.value.relay, caught.value.proof) == (not lost, not lost)
 
 
 def test_malformed_openings_are_blamed(plan: UnionPlan) -> None:
@@ -414,7 +417,7 @@ def test_clients_told_different_unions_notice(plan: UnionPlan) -> None:
     align.check_confirmations(secrets[1], full, {j: said[j][1] for j in (0, 3)}, [0, 1, 3])
     with pytest.raises(UnionAborted, match="different unions") as caught:
         align.check_confirmations(secrets[0], full, {j: said[j][0] for j in (1, 2, 3)}, range(4))
-    assert caught.value.parties == (2,)
+    assert (caught.value.parties, caught.value.relay, caught.value.proof) == ((2,), True, False)
 
 
 def test_a_confirmation_that_does_not_come_is_none(plan: UnionPlan) -> None:

@@ -17,7 +17,7 @@ from secfc.coded.duplicates import DividedRows
 from secfc.coded.membership import Private
 from secfc.coded.union import Disputes
 from secfc.coded.union_recheck import CommitteeRecheck
-from secfc.errors import DisputedRows, FaultyServer, SuspectedParties, UnionFailed
+from secfc.errors import DisputedRows, SuspectedParties, UnionFailed
 from tests.secfc.coded.test_membership import check_exact, overlapping
 from tests.secfc.lying import saying
 
@@ -120,17 +120,17 @@ def test_a_server_that_lies_is_named_and_without_checks_it_passes(monkeypatch, w
         fooled = secfc.fit(ways(which, False), federation, bound=bound)  # the control: nobody notices
         if which == "phantom":
             assert len(fooled.history[0]) == len(honest.history[0]) + 1
-    with pytest.raises(FaultyServer, match="otherwise than") as caught:
+    with pytest.raises(SuspectedParties, match="otherwise than") as caught:
         secfc.fit(ways(which, True), federation, bound=bound)
-    assert caught.value.party == "server"
+    assert caught.value.parties[0] == "server"
 
 
 def test_a_server_that_invents_an_id_between_rounds_is_named(monkeypatch):
     lie(monkeypatch, "turn")
     with pytest.raises(secfc.ProtocolError) as unnamed:  # the control: the table stalls, whoever did it
         secfc.fit(ways("turn", False), people("turn"), bound=64.0)
-    assert not isinstance(unnamed.value, FaultyServer)
-    with pytest.raises(FaultyServer, match="which IDs were recovered"):
+    assert not isinstance(unnamed.value, SuspectedParties)
+    with pytest.raises(SuspectedParties, match="which IDs were recovered"):
         secfc.fit(ways("turn", True), people("turn"), bound=64.0)
 
 
@@ -142,7 +142,7 @@ def recheck_table(ids=3):
     opened = np.ascontiguousarray(tables.fill_table(plan, sheet, own, SeededCoins(1, "table"))[:, :3])
     heard = peeling.read_values(peeling.start_peeling(plan, sheet), opened.copy())
     return (
-        CommitteeRecheck(plan, sheet, opened),
+        CommitteeRecheck(plan, sheet, (), opened),
         peeling.next_turn(heard, opening.OpeningPoll(plan))[1],
         heard,
     )
@@ -154,7 +154,7 @@ def test_each_column_of_what_a_round_recovered_is_compared():
     for name in ("z", "y", "pure"):
         wrong = getattr(turn, name).copy()
         wrong[-1] ^= 1
-        with pytest.raises(FaultyServer, match="which IDs were recovered"):
+        with pytest.raises(SuspectedParties, match="which IDs were recovered"):
             recheck_table()[0].follow(replace(turn, **{name: wrong}))
 
 
@@ -162,14 +162,14 @@ def test_a_union_is_announced_when_it_is_whole_and_once():
     recheck, _, heard = recheck_table()
     union = align.announce_tags(*heard.recovered_entries)
     assert not heard.complete
-    with pytest.raises(FaultyServer, match="the union"):  # which is right, but cells are left to open
+    with pytest.raises(SuspectedParties, match="the union"):  # which is right, but cells are left to open
         recheck.check_union(union)
     recheck.table, recheck.values = heard, np.zeros((len(heard.active), 3), np.uint64)
     recheck.check_union(union)  # the truth passes: no cell has another ID
     end = peeling.read_values(recheck_table()[2], recheck.values)
     assert end.complete
     recheck.table, recheck.values = end, recheck.values[:0]
-    with pytest.raises(FaultyServer, match="the union"):  # of a table with no cell left to open
+    with pytest.raises(SuspectedParties, match="the union"):  # of a table with no cell left to open
         recheck.check_union(union)
 
 
@@ -203,6 +203,24 @@ def test_a_member_that_falls_silent_is_replaced_and_one_that_tells_the_server_al
     with pytest.raises(UnionFailed, match="told the server an opening, and this member none") as caught:
         secfc.fit(way, federation, faults=silence("client-2"))
     assert (caught.value.parties, caught.value.proof) == (("client-1",), False)
+
+
+@pytest.mark.parametrize(("which", "kind"), [("counts", "Opening"), ("quotients", "MaskedRows")])
+def test_who_tells_clients_something_else_than_the_server_makes_suspects_of_both(which, kind):
+    federation = people(which)
+
+    def deliver(e):
+        if (e.kind, e.sender, e.recipient) != (kind, "client-1", "client-2"):
+            return (e,)
+        values = e.body.values.copy()
+        values.flat[0] ^= 1
+        return (replace(e, body=replace(e.body, values=values)),)
+
+    with pytest.raises(SuspectedParties, match="otherwise than") as caught:
+        secfc.fit(ways(which, True), federation, bound=64.0, faults=deliver)
+    assert caught.value.parties[0] == "server"
+    assert "client-1" in caught.value.parties
+    assert "client-2" not in caught.value.parties
 
 
 def test_there_is_nobody_to_check_the_server_mode():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from psu.blame import RELAY, UNION_TABLE, accuse_parties
 from secfc.algorithm import PublicFacts
 from secfc.deploy import session
 from secfc.deploy.consent import consent_first
@@ -98,57 +99,60 @@ def doubts_in(source):
                 yield "MaskedProducts", frozenset({"responders", "committee", *more})
 
 
-def test_nobody_is_suspected_but_by_the_table_and_all_of_it_is_in_use():
+def accusations_in(source):
+    """The kind, the roles and whether it is proof, of all by which a file ends a union and names somebody."""
+    for node in nodes(source):
+        name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+        words = {word.arg for word in getattr(node, "keywords", ())}
+        if name == "UnionAborted" and (len(node.args) > 1 or words):
+            yield "named elsewhere", frozenset(), False
+        if name == "accuse_parties" and isinstance(node.args[0], ast.Constant):
+            yield node.args[0].value, frozenset(words - {"proof"}), "proof" in words
+        if name == "open" and len(node.args) == 4:  # a seal: `psu.keys.Ring.open` names its sender
+            yield ast.literal_eval(node.args[3]), frozenset({"sender"}), False
+
+
+def test_nobody_is_named_but_by_the_table_and_all_of_it_is_in_use():
     said = {
-        (row_of(kind).kinds, roles)
+        (row_of(kind).kinds, roles, proof == [True])
         for path, source in SOURCES.items()
-        if path not in ("secfc/roles/blame.py", "secfc/errors.py")
-        for kind, roles in doubts_in(source)
+        if path not in ("secfc/roles/blame.py", "psu/blame.py", "secfc/errors.py")
+        for kind, roles, *proof in itertools.chain(doubts_in(source), accusations_in(source))
         if "others" not in roles
     }
-    held = {(row.kinds, frozenset(doubt.split(" + "))) for row in TABLE for doubt in row.doubts}
+    held = {
+        (row.kinds, frozenset(names.split(" + ")), proof)
+        for row in TABLE
+        for proof, rules in ((False, row.doubts), (True, row.proofs))
+        for names in rules
+    }
     assert said == held
+    assert all(row in TABLE for row in UNION_TABLE)
 
 
 @pytest.mark.parametrize(
     "source",
-    ["raise SuspectedParties(names, why)", "raise suspect_parties('Heard', why, server=SERVER)"],
+    [
+        "raise SuspectedParties(names, why)",
+        "raise suspect_parties('Heard', why, server=SERVER)",
+        "raise UnionAborted('a block is missing', (sender,), proof=True)",
+        "raise UnionAborted('the relay lies', relay=True)",
+        "raise accuse_parties('Heard', 'it lies', sender=j)",
+    ],
 )
 def test_a_decision_that_is_made_elsewhere_is_noticed(source):
     with pytest.raises(LookupError):
-        [row_of(kind) for kind, _ in doubts_in(source)]
+        [row_of(kind) for kind, *_ in itertools.chain(doubts_in(source), accusations_in(source))]
 
 
-# Of unions of IDs `psu` decides, by the rules of the table: what is missing, or contradicts something else,
-# is suspicion; proof is what no honest client sends whatever the relay did, by its form or place, or by a
-# proof that fails.
-UNION_PROOFS = {
-    "a key packet has the wrong size": "KeyPacket",
-    "a block for {sheet.label!r} has the wrong size": "ShareBlock",
-    "a block for {sheet.label!r} is not canonical": "ShareBlock",
-    "a question for tags is not that of a quota of {plan.quota} IDs": "Blinded",
-    "a second question for tags comes in the place of one": "Blinded",
-    "a question for tags is malformed: {error}": "Blinded",
-    "an answer to a question for tags is wrong: {why}": "Evaluated",
-    "a key of tags is no element of the group": "EvaluationKey",
-}
-
-
-def proofs_of_unions(source):
-    """What a file says of the proofs by which it ends a union."""
-    ended = (node for node in nodes(source) if isinstance(node, ast.Call))
-    for node in ended:
-        named = getattr(node.func, "id", "") == "UnionAborted"
-        if named and any(word.arg == "proof" for word in node.keywords):
-            yield ast.unparse(node.args[0]).removeprefix("f").strip("'\"")
-
-
-def test_what_is_proof_in_a_union_is_what_no_honest_client_sends():
-    found = {said for source in SOURCES.values() for said in proofs_of_unions(source)}
-    assert found == {*UNION_PROOFS}
-    assert all(find_row(kind).absence is Absence.ENDS for kind in UNION_PROOFS.values())
-    lost = "raise UnionAborted('a block is missing', (sender,), proof=True)"
-    assert [*proofs_of_unions(lost)] == ["a block is missing"]
+def test_a_union_accuses_as_its_row_says_and_else_not_at_all():
+    error = accuse_parties("Confirmation", "unions differ", senders={2, 1}, relay=RELAY)
+    assert (error.parties, error.relay, error.proof) == ((1, 2), True, False)
+    assert accuse_parties("Turn", "no quorum", proof=True, relay=RELAY).relay
+    with pytest.raises(LookupError, match="Confirmation names no relay"):
+        accuse_parties("Confirmation", "unions differ", relay=RELAY)
+    with pytest.raises(LookupError, match="Turn names no relay"):
+        accuse_parties("Turn", "no quorum", relay=RELAY)  # which is proof
 
 
 def test_suspects_stand_in_the_order_of_the_row_once_each():
