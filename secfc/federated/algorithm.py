@@ -161,7 +161,8 @@ class FederatedLloyd:
     ----------
     k
         Number of clusters; "auto", "2..12" or `Elbow` chooses it by the costs of merging, where all clients
-        observe all features.
+        observe all features.  "8..8" is 8, and as every choice without a floor tells the mean silhouette of
+        the clusters in the end, `curve.silhouette`, for one query more.
     start
         Initialization: a value; its word in the shell, such as "max-min"; or centers (k, d) in data units,
         such as those of an earlier run, which the server then knows too.  None for `Splitting(merge="any")`
@@ -279,7 +280,9 @@ class FederatedLloyd:
         runs, current = plan.begin_runs(first[0], key), dict.fromkeys(range(plan.n_init), labels)
         histories: dict[int, list[Array]] = {run: [] for run in current}
         while runs.asked:
-            yield from sums.open_silhouettes(runs, current[0])
+            if runs.levels:
+                yield from sums.open_silhouettes(runs, current[0])
+                continue
             sizes = {run: len(near.centers.counts) for run, near in runs.asked.items()}
             before = {run: rows.number_labels(current[run], near.groups) for run, near in runs.asked.items()}
             after = sums.label_rows(runs.asked, before)
@@ -500,13 +503,12 @@ class ClientSums:
         return {run: self.add_own(total, *own[run]) for run, total in zip(sizes, found, strict=True)}
 
     def open_silhouettes(self, runs: Restarts, labels: Array) -> Role[None]:
-        """Tell the only run mean silhouettes of all clients' rows, if it asks for them, by labels (m_j,)."""
-        if levels := runs.levels:
-            vector = self.plan.pack_silhouettes(self.whole.sum_silhouettes(labels, levels))
-            counted = self.counted
-            values = yield from self.open_sum(vector, vector.shape[-1])
-            self.counted = counted  # totals are compared with those before, as to whom they count
-            runs.hear_silhouettes(self.plan.read_silhouettes(self.me, values, len(levels)))
+        """Tell the only run mean silhouettes of all clients' rows, which it asks for, by labels (m_j,)."""
+        vector = self.plan.pack_silhouettes(self.whole.sum_silhouettes(labels, runs.levels))
+        counted = self.counted
+        values = yield from self.open_sum(vector, vector.shape[-1])
+        self.counted = counted  # totals are compared with those before, as to whom they count
+        runs.hear_silhouettes(self.plan.read_silhouettes(self.me, values, len(runs.levels)))
 
     def hold_moves(
         self, before: Mapping[int, Array], after: Mapping[int, Array], sizes: Mapping[int, int]

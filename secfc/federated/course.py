@@ -225,23 +225,30 @@ def split_and_iterate(
 ) -> Course:
     """A run from all m points in one cluster, of which these are the totals.
 
-    judged: whether silhouettes are asked for where k is chosen.
+    judged: whether silhouettes are asked for: where k is chosen of each, and of the clusters in the end.
     """
     source, drawing = OpenedSums(told, places), RestartLabels(start, m, k)
     # It answers what such starts ask for, in other instructions than exchanges.
     groups, found = yield from cast("Any", drawing(rng, cast("Any", source)))
     curve = drawing.curve
-    if judged and curve is not None and curve.levels:
-        now = source.told
-        levels = tuple((one, now.group_clusters(one).means) for one in curve.levels)
-        none = KnownCenters.no_centers(*now.sums.shape)
-        curve = replace(
-            curve, silhouettes=(yield Near(np.arange(len(now.sums)), none, levels=levels)).silhouettes
-        )
+    if judged and curve is not None and curve.levels and curve.has_choice:
+        curve = replace(curve, silhouettes=(yield from judge_clusters(source.told, curve.levels)))
     first = source.told.group_clusters(groups)
     known = KnownCenters(*(_padded(part, found) for part in (first.sums, first.counts, first.there)))
     end = yield from iterate_lloyd(known, groups, max_iter, source.square)
+    there = end.centers.there
+    if judged and curve is not None and np.count_nonzero(there) > 1:
+        ends = Totals(end.centers.sums, end.centers.counts, there, 0)
+        (silhouette,) = yield from judge_clusters(ends, [np.where(there, np.cumsum(there) - 1, -1)])
+        curve = replace(curve, silhouette=silhouette)
     return replace(end, curve=curve)
+
+
+def judge_clusters(now: Totals, levels: Sequence[Array]) -> Generator[Near, Totals, tuple[float, ...]]:
+    """The mean silhouette of points by each of these groups (c,) of clusters, see `Near.levels`."""
+    groups, none = np.arange(len(now.sums)), KnownCenters.no_centers(*now.sums.shape)
+    each = tuple((one, now.group_clusters(one).means) for one in levels)
+    return (yield Near(groups, none, levels=each)).silhouettes
 
 
 def sample_and_iterate(first: Totals, course: Course, batches: int, max_iter: int) -> Course:
@@ -296,11 +303,7 @@ class Restarts:
             )
             changed = totals.changed + others
             self.told[number] = totals = replace(totals, held=held.get(number, 0), changed=changed)
-            try:
-                self.asked[number] = self.courses[number].send(totals)
-            except StopIteration as done:
-                self.ends[number] = done.value
-                del self.asked[number]
+            self.tell_course(number, totals)
         for number, end in tuple(self.ends.items()) if again else ():
             groups = np.arange(len(end.centers.there))
             self.courses[number] = iterate_lloyd(end.centers, groups, self.max_iter, step=end.n_iter)
@@ -309,8 +312,16 @@ class Restarts:
 
     def hear_silhouettes(self, found: tuple[float, ...]) -> None:
         """Means of what the only run asks for."""
-        ((number, course),) = self.courses.items()
-        self.asked[number] = course.send(replace(self.told[number], silhouettes=found))
+        (number,) = self.courses
+        self.tell_course(number, replace(self.told[number], silhouettes=found))
+
+    def tell_course(self, number: int, totals: Totals) -> None:
+        """Ask next what a course answers to totals, unless it ends."""
+        try:
+            self.asked[number] = self.courses[number].send(totals)
+        except StopIteration as done:
+            self.ends[number] = done.value
+            del self.asked[number]
 
     @property
     def levels(self) -> tuple[tuple[Array, Array], ...]:

@@ -69,11 +69,11 @@ class SharedTotals(Message, tag=235):
     many rows beside those of any `t` clients or by none, unless one of these lies about them; three
     together, and other runs, can tell single rows. Totals before these tell how many rows clusters of two
     steps share, capped, and how many would move. Where costs are compared, totals have the sum of squared
-    norms of all rows; where k is chosen without a floor, one more total tells the mean silhouette of rows
-    for each number of clusters: of few rows of others in a cluster these can tell each.  By deviating: the
-    server: under pads add numbers of its choice to a total, unnoticed where some points could have the sums
-    and all receive the same, else refused (digests are compared). With `blind=False` it can choose centers
-    and so labels, and sees the sums that follow.
+    norms of all rows; where k is chosen, or given as "8..8", without a floor, further totals tell the mean
+    silhouette of rows, for each number of clusters that is compared, and in the end: of few rows of others in
+    a cluster these can tell each.  By deviating: the server: under pads add numbers of its choice to a total,
+    unnoticed where some points could have the sums and all receive the same, else refused (digests are
+    compared). With `blind=False` it can choose centers and so labels, and sees the sums that follow.
     """
 
     values: Array
@@ -223,14 +223,16 @@ class FederatedPlan(DescribedPlan):
 
     @property
     def judged(self) -> bool:
-        """Whether silhouettes are summed where k is chosen: no floor holds rows of such sums back."""
+        """Whether silhouettes are summed (`split_and_iterate`): no floor holds rows of such sums back."""
         return isinstance(self.k, Elbow) and self.floor == 1
 
     @property
     def said_besides(self) -> str:
         """What is summed besides sums of clusters, in words."""
         squares = f"; the sum of squared norms of all rows{' in each' * self.prices_each}" * self.priced
-        return squares + "; the mean silhouette of rows for each number of clusters" * self.judged
+        chosen = isinstance(self.k, Elbow) and self.k.least < largest_k(self.k)
+        each = " for each number of clusters, and" * chosen
+        return squares + f"; the mean silhouette of rows{each} in the end" * self.judged
 
     def block_length(self, c: int) -> int:
         """Numbers of one run of c clusters: sums, points by pattern, and who has points of a cluster at all.

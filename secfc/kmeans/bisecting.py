@@ -106,7 +106,7 @@ class Bisecting:
             return number_clusters(apply_merges(steps[: max(c - curves[0].k, 0)], c))[labels]
 
         told = yield from source.weigh_merges(labels, c, chosen)
-        labels = _whole(labels, told, min(elbow.least, c), min(most - 1, c))
+        labels = _whole(labels, told, min(elbow.least, c), min(max(elbow.least, most - 1), c))
         return labels, curves[0] if curves else None
 
     def _grow(

@@ -45,7 +45,8 @@ class Elbow:
     most
         Largest number of clusters that is tried, at least least + 2.  None for the square root of the number
         of points, but 3 at least and 20 at most.  `most` itself is never chosen, as no cost beyond it is
-        known: make it larger than the k that you expect.
+        known: make it larger than the k that you expect.  If it is `least`, from 2 on, that is k: nothing is
+        chosen, and what a choice is made by is told.
     least
         Fewest clusters, from 1 on; also the choice if the costs have no elbow.
 
@@ -71,7 +72,7 @@ class Elbow:
             raise InputError(
                 f"most={self.most} is below least={self.least}: {swapped}raise most to {self.least + 2}"
             )
-        if self.most is not None and self.most < self.least + 2:
+        if self.most is not None and self.most < self.least + 2 and not self.most == self.least > 1:
             raise InputError(
                 f"most={self.most}, least={self.least}: an elbow needs at least three candidates. Raise most "
                 f"to {self.least + 2}, or give k as a number"
@@ -182,7 +183,8 @@ class CostCurve:
     if distances were there to tell it, else empty: the mean over points of (b - a) / max(a, b), a and b
     being the distances to the own center and to the nearest other one.  plain: chosen on plain axes, among
     the candidates that lie below the chord on logarithmic ones.  levels: the groups (c,) of clusters that
-    were merged when 2, 3, ... of them are left, if a start by splitting merged them.
+    were merged when 2, 3, ... of them are left, if a start by splitting merged them.  silhouette: the
+    simplified silhouette of the clusters that the run ended with, None where nobody was asked.
     """
 
     costs: tuple[Fraction | float, ...]
@@ -190,6 +192,7 @@ class CostCurve:
     silhouettes: tuple[float, ...] = ()
     plain: bool = False
     levels: tuple[Array, ...] = field(default=(), compare=False)
+    silhouette: float | None = None
 
     def __repr__(self) -> str:
         return f"Curve(k={self.k} of {self.least} to {len(self.costs)}, depth={self.depth:.3f})"
@@ -207,6 +210,11 @@ class CostCurve:
     def depths(self) -> tuple[float, ...]:
         """How far each k lies below the chord, see `chord_depths`."""
         return tuple(map(float, chord_depths(self.costs)))
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether there was more than one candidate."""
+        return self.least < len(self.costs)
 
     @property
     def depth(self) -> float:
@@ -233,6 +241,8 @@ class CostCurve:
     def words(self) -> str:
         """How clear the choice is, in a sentence or two."""
         k, most, second = self.k, len(self.costs), self.second
+        if not self.has_choice:
+            return f"k = {k} was given" + self._silhouette()
         if self.costs[0] <= self.costs[-1]:
             return f"k = {k}: more clusters cost no less, as if all points were equal"
         if self.depth <= 0:
@@ -256,10 +266,14 @@ class CostCurve:
         )
 
     def _silhouette(self) -> str:
-        if not self.silhouettes:
-            return ""
-        best = int(np.argmax(self.silhouettes)) + 2
-        return f". The simplified silhouette is largest at k = {best} ({max(self.silhouettes):.2f})"
+        said = ""
+        if self.silhouettes:
+            best = int(np.argmax(self.silhouettes)) + 2
+            said = f". The simplified silhouette is largest at k = {best} ({max(self.silhouettes):.2f})"
+        if self.silhouette is not None:
+            what = "That" if said else "The simplified silhouette"
+            said += f". {what} of the clusters in the end is {self.silhouette:.2f}"
+        return said
 
 
 def monotone_costs(costs: Sequence[float]) -> tuple[float, ...]:

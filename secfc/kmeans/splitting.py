@@ -132,9 +132,8 @@ class Splitting:
                     chosen(())
                 return groups
             told = yield GainRequest(groups, ends.sides, chosen)
-            return _after(
-                groups, ends.trusted_groups(told, min(elbow.least, tree.count), min(most - 1, tree.count))
-            )
+            least, highest = (min(k, tree.count) for k in (elbow.least, max(elbow.least, most - 1)))
+            return _after(groups, ends.trusted_groups(told, least, highest))
 
         found = yield from source.grow_clusters(moves)
         return found, curves[0] if curves else None

@@ -153,6 +153,7 @@ def _choice(curve: CostCurve | None) -> dict[str, Any] | None:
         "second": curve.second,
         "clarity": curve.clarity,
         "silhouettes": curve.silhouettes or None,
+        "silhouette": curve.silhouette,
         "words": curve.words,
     }
 

@@ -350,7 +350,9 @@ def _setup(found: Report) -> list[tuple[str, str]]:
     if names := found.columns:
         more = f", ... ({len(names)} in all)" if len(names) > COLUMNS else ""
         lines.append(("Columns", ", ".join(names[:COLUMNS]) + more))
-    among = "" if found.curve is None else f", chosen among {found.curve.least} to {len(found.curve.costs)}"
+    among = ""
+    if found.curve is not None and found.curve.has_choice:
+        among = f", chosen among {found.curve.least} to {len(found.curve.costs)}"
     task = (f"k = {terminal.pluralize(found.parameters['k'], 'cluster')}{among}", *found.account.task)
     seed = (f"seed {found.parameters['seed']}",) if "seed" in found.parameters else ()
     lines.append(("Task", ", ".join((*task, *seed))))
@@ -530,7 +532,9 @@ def _data(found: Report) -> str:
 
 def _summary_clusters(found: Report) -> str:
     among = ""
-    if found.curve is not None:
+    if found.curve is not None and not found.curve.has_choice:
+        among = f" (silhouette {found.curve.silhouette:.2f})" if found.curve.silhouette else ""
+    elif found.curve is not None:
         how = ELBOWS[found.curve.clarity]
         among = f" (chosen among {found.curve.least} to {len(found.curve.costs)}: {how})"
     k = f"{found.parameters['k']}{among}"

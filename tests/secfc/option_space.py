@@ -161,7 +161,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("NoiseInShares", "radius"): (Bound.given(8.0),),
         ("NoiseInShares", "center_share"): (0.5,),
     ("NoiseInShares", "absent"): (0,),
-    ("FederatedLloyd", "k"): (3,),
+    ("FederatedLloyd", "k"): (3, secfc.Elbow(3, 3)),
     ("FederatedLloyd", "start"): (secfc.Automatic(),),
     ("FederatedLloyd", "n_init"): (2,),
     ("FederatedLloyd", "max_iter"): (2,),

@@ -115,6 +115,45 @@ def test_k_is_chosen_by_the_costs_of_plaintext_and_costs_are_exact():
     assert result.cost == float(exact / Fraction(result.plan.quantizer.scale) ** 2)
 
 
+def silhouettes_of(whole, labels):
+    """Simplified silhouettes (m,) by labels, from differences to means."""
+    rows, means = np.arange(len(whole)), np.stack([whole[labels == h].mean(axis=0) for h in set(labels)])
+    apart = np.linalg.norm(whole[:, None] - means, axis=2)
+    near = apart[rows, labels]
+    apart[rows, labels] = np.inf
+    far = apart.min(axis=1)
+    return (far - near) / np.maximum(near, far)
+
+
+@pytest.mark.parametrize("blind", [True, False])
+@pytest.mark.parametrize(("k", "spread"), [("5..5", 3.0), ("4..4", 0.5), ("2..7", 3.0)])
+def test_the_silhouette_of_the_clusters_in_the_end_is_that_of_plaintext(k, spread, blind):
+    points = blobs(120, 3, 4, 3)[0] + spread * np.random.default_rng(1).normal(size=(120, 3))
+    data = secfc.Federation.from_arrays(np.array_split(points, 5))
+    result = secfc.fit(FederatedLloyd(k, blind=blind, max_iter=2), data, seed=4)
+    whole = np.rint(data.stacked() * result.plan.quantizer.scale)
+    total = np.rint(2.0**20 * silhouettes_of(whole, result.flat)).astype(np.int64).sum()
+    assert result.curve.silhouette == int(total) / (120 << 20)
+    assert f"in the end is {result.curve.silhouette:.2f}" in result.curve.words
+    only, heard = k[0] == k[-1], result.plan.terms.way.account(result, data).heard[0]
+    said = "the mean silhouette of rows" + " for each number of clusters, and" * (not only) + " in the end"
+    assert said in heard
+    assert (said in result.learned[0]) == (not blind)
+    assert (result.curve.silhouettes == ()) == only
+    if only:  # as where k is a number, but for one question, and squares
+        plain = secfc.fit(FederatedLloyd(result.k, blind=blind, max_iter=2), data, seed=4)
+        assert (result.flat == plain.flat).all()
+        assert len(result.details.counted) == len(plain.details.counted) + 1
+        assert "silhouette" not in plain.plan.terms.way.account(plain, data).heard[0]
+
+
+def test_no_silhouette_where_one_cluster_has_all_rows():
+    data = secfc.Federation.from_arrays([np.ones((6, 2))] * 3)
+    result = secfc.fit(FederatedLloyd("2..2"), data, seed=0, bound=2.0)
+    assert result.curve.silhouette is None
+    assert set(result.flat) == {0}
+
+
 @pytest.mark.parametrize("blind", [True, False])
 def test_silhouettes_of_each_k_are_those_of_plaintext(monkeypatch, blind):
     points = blobs(120, 3, 4, 3)[0]
@@ -127,18 +166,13 @@ def test_silhouettes_of_each_k_are_those_of_plaintext(monkeypatch, blind):
 
     monkeypatch.setattr(model.ClientRows, "sum_silhouettes", sum_silhouettes)
     result = secfc.fit(FederatedLloyd("2..8", blind=blind), data, seed=4)
-    whole, finest = (np.concatenate(part) for part in zip(*judged, strict=True))
-    assert len(judged) == 5
+    assert len(judged) == 10
+    whole, finest = (np.concatenate(part) for part in zip(*judged[:5], strict=True))
     assert len(result.curve.silhouettes) == 7
     for k, (found, groups) in enumerate(zip(result.curve.silhouettes, result.curve.levels, strict=True), 2):
         labels = groups[finest]
         assert sorted(set(labels)) == list(range(k))
-        means = np.stack([whole[labels == h].mean(axis=0) for h in range(k)])
-        apart = np.linalg.norm(whole[:, None] - means, axis=2)
-        near = apart[np.arange(120), labels]
-        apart[np.arange(120), labels] = np.inf
-        far = apart.min(axis=1)
-        assert abs(((far - near) / np.maximum(near, far)).mean() - found) <= 2.0**-21 + 1e-12
+        assert abs(silhouettes_of(whole, labels).mean() - found) <= 2.0**-21 + 1e-12
     chosen = result.curve.levels[result.k - 2]
     assert (chosen[finest] == result.history[0]).all()
     assert "silhouette is largest at k = 4" in result.curve.words

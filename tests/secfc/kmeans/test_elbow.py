@@ -99,11 +99,26 @@ def test_ties_go_to_the_lowest():
         ((4, 3), r"most=4, least=3: .* Raise most to 5"),
         ((3, 5), r"most=3 is below least=5: exchange them, or raise most to 7"),
         ((3, 0), r"least=0: there is at least 1 cluster"),
+        ((1, 1), r"most=1, least=1: an elbow needs at least three candidates"),
     ],
 )
 def test_values_that_leave_no_choice_are_refused(values, why):
     with pytest.raises(ValueError, match=why):
         Elbow(*values)
+
+
+@pytest.mark.parametrize("start", ["splitting", "bisecting"])
+def test_one_candidate_is_k_with_the_curve_of_fewer(start):
+    points = np.random.default_rng(0).normal(size=(60, 2)) + 8 * np.eye(2)[np.arange(60) % 2]
+    data = secfc.Federation.from_arrays(np.array_split(points, 3))
+    for k in (2, 7):
+        only, plain = (secfc.fit(secfc.Lloyd(way, init=start), data, seed=0) for way in (f"{k}..{k}", k))
+        # Halves merge with neighbors alone where k is a number.
+        assert start == "bisecting" or (only.flat == plain.flat).all()
+        assert (only.k, len(only.curve.costs)) == (k, k)
+        assert only.curve.words.startswith(f"k = {k} was given")
+    # Control: as the largest of several it is never chosen.
+    assert secfc.fit(secfc.Lloyd("5..7", init=start), data, seed=0).k < 7
 
 
 @pytest.mark.parametrize(("m", "most"), [(4, 3), (9, 3), (40, 6), (399, 19), (10**6, 20)])
