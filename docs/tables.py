@@ -34,7 +34,7 @@ def who_learns_what():
         "|---|---|---|---|",
     ]
     ways = {f"`{code}`": (policy, {}) for code, policy in POLICIES.items()}
-    for code in ("OwnLabels()", "AssignmentsOnly()"):
+    for code in ("OwnLabels()", "AssignmentsOnly()", "NoisySums(Budget(8, 1e-6), ...)"):
         ways[f"`{code}` with `Joined()`"] = POLICIES[code], {"membership": secfc.Joined()}
     for code in ("OwnLabels()", "AssignmentsOnly()"):
         ways[f"`{code}` with a dendrogram"] = POLICIES[code], {"dendrogram": True}

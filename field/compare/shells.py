@@ -17,7 +17,8 @@ what members see stays uniform.
 A difference that wraps around the modulus would put a row of any length into the first shell.  The contest
 decides rows of the length that honest ones are clipped to: where an honest client holds a row, nobody makes
 it another one (`secfc.disclosure.checked.products.HolderCheck`), and who alone holds a false row could add
-as much to a sum in its noise.
+as much to a sum in its noise.  Of joined columns an owner's false ones would have the honest ones of others
+count as near, whatever they are: there contests decide rows of any length that passes the test of rows.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ def shell_squares(radius: int) -> tuple[int, ...]:
     return tuple(radius**2 << j for j in range(SHELLS))
 
 
-def shell_modulus(radius: int, longest: int) -> int:
-    """What the modulus must exceed, of rows up to so many steps from 0, and centers up to twice as many."""
-    return 2 * ((3 * longest) ** 2 + shell_squares(radius)[-1])
+def shell_modulus(radius: int, longest: int, farthest: int) -> int:
+    """What the modulus must exceed, of rows up to so many steps from 0, and centers up to as many others."""
+    return 2 * ((longest + farthest) ** 2 + shell_squares(radius)[-1])
 
 
 def shell_contest(k: int, radius: int) -> ArgminContest:

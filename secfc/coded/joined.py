@@ -79,7 +79,7 @@ class KeptRows(Message, tag=237):
     with the same columns.  By deviating: the server: different rows to clients: `PlanMismatch`; fewer
     rows: suspected with `verify=True`. A row that an owner lacks: that owner ends the run
     (`UnionFailed`), by which it is known. A client: claim IDs that it lacks, and learn which of them all
-    other owners hold, and their labels.
+    other owners hold, and their labels, if any are told.
     """
 
     kept: Array

@@ -5,6 +5,7 @@ SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its dig
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -496,6 +497,23 @@ class CodedPlan(DescribedPlan):
     def radius(self) -> int:
         """The L2 norm that no honest row exceeds, as rows are computed on; for policies that shorten rows."""
         return self.layout.multiple * (self.quantizer.radius or 1)
+
+    @property
+    def longest(self) -> int:
+        """The L2 norm up to which distances are told apart: `radius`, of rows whose holders vouch for them.
+
+        Of joined columns any that passes the test of rows, as an owner's false ones stand beside honest ones.
+        """
+        if not isinstance(self.layout, ColumnLayout):
+            return self.radius
+        return math.isqrt(self.d * self.proven**2) + 1
+
+    @property
+    def feature_order(self) -> Array:
+        """The features (d,) as whole rows have them: of joined columns one owner's after another's."""
+        if not isinstance(self.layout, ColumnLayout):
+            return np.arange(self.d)
+        return np.array([column for group in self.groups for column in self.layout.blocks[group[0]]])
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:

@@ -240,7 +240,7 @@ class Disclosure(Protocol):
         """
         ...
 
-    def stretch_headroom(self, headroom: int, stretch: int) -> int:
+    def stretch_headroom(self, headroom: int, stretch: int, layout: RowLayout) -> int:
         """Headroom where clients that deviate may have integers `stretch` times as large as honest
         ones."""
         ...
@@ -310,7 +310,7 @@ class ExactPolicy:
     def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         return 1
 
-    def stretch_headroom(self, headroom: int, stretch: int) -> int:
+    def stretch_headroom(self, headroom: int, stretch: int, layout: RowLayout) -> int:
         # Distances are squares.
         return headroom * stretch**2
 

@@ -258,10 +258,14 @@ class ClientSteps:
         )
 
     def label_by_centers(self, centers: Array | None) -> OwnResult:
-        """Labels of my own rows, where centers (k, d) alone decide them; of none if I missed the end."""
+        """Labels of my own rows, where centers (k, d) alone decide them; of none if I missed the end.
+
+        Nor of joined columns, of which others have some.
+        """
         labels = np.full(self.plan.m, -1, np.int32)
         mine = self.mine.rows[self.mine.rows >= 0]
-        if self.way.disclosure.capabilities.sums and centers is not None and mine.size:
+        decided = self.way.disclosure.capabilities.sums and not isinstance(self.way.membership, Joined)
+        if decided and centers is not None and mine.size:
             points = self.mine.read(0, self.plan.m)[mine] / float(self.plan.quantizer.scale)
             labels[mine] = nearest_center(points, centers)
         return OwnResult(labels, None)

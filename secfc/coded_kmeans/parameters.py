@@ -121,10 +121,10 @@ def check_joined(way: SecFCSettings, public: PublicFacts) -> None:
             "a center has columns of several owners, and each computes its part from the labels of its rows",
             [("reveal_centers", None)],
         )
-    if not way.disclosure.capabilities.exact:
+    if way.disclosure.capabilities.exposes == "noisy distances":
         raise IncompatibleOptions(
             {"disclosure": way.disclosure, "membership": "joined"},
-            "noise is for clients whose rows are their own",
+            "labels that noisy distances give would tell all of them of the columns of others",
             [("disclosure", "own-labels"), ("membership", "open")],
         )
     blocks = [frozenset(block) for block in public.observed or () if block]
@@ -504,8 +504,8 @@ class CodeRange:
 class _Wish:
     """What a range must hold: `headroom` times the distances of d features to clusters of m points.
 
-    multiple: how many times itself every row is computed on.  colluding: see `Projections`.  rounds: of how
-    many points centers are rounded, so that they stand for m; 0 if they are exact.  aside: how many steps
+    layout: whose rows there are.  colluding: see `Projections`.  rounds: of how many
+    points centers are rounded, so that they stand for m; 0 if they are exact.  aside: how many steps
     beyond rows their coordinates may lie.  judged: points whose columns labels may not explain; 0 for none.
     """
 
@@ -515,16 +515,16 @@ class _Wish:
     m: int
     ell: int
     dealers: int
-    multiple: int
+    layout: RowLayout
     colluding: int
     rounds: int = 0
     aside: int = 0
     judged: int = 0
 
     def headroom(self, block: int) -> int:
-        wide: int = self.disclosure.stretch_headroom(self.plain, self.stretch(block))
+        wide: int = self.disclosure.stretch_headroom(self.plain, self.stretch(block), self.layout)
         # Distances, and noise on them, grow with the square of rows.
-        return wide * self.multiple**2
+        return wide * self.layout.multiple**2
 
     @property
     def points(self) -> int:
@@ -541,9 +541,9 @@ class _Wish:
 
     def needed(self, block: int, max_int: int) -> int:
         distances = distance_bound(self.headroom(block) * self.d, max_int, self.m)
-        largest = self.multiple * (self.stretch(block) * max_int + self.aside)
-        costs = cost_modulus(self.d, self.rounds, self.multiple * max_int)
-        rounded = needed_to_round(self.rounds, largest, FRACTION, self.multiple)
+        largest = self.layout.multiple * (self.stretch(block) * max_int + self.aside)
+        costs = cost_modulus(self.d, self.rounds, self.layout.multiple * max_int)
+        rounded = needed_to_round(self.rounds, largest, FRACTION, self.layout.multiple)
         return max(distances, costs, rounded, excess_modulus(self.judged, max_int) if self.judged else 0)
 
     def most(self, basis: Basis, block: int) -> int:
@@ -551,12 +551,12 @@ class _Wish:
         held = math.isqrt((basis.modulus - 1) // (self.headroom(block) * self.d)) // (2 * self.m)
         if self.rounds:
             # What is divided is at most 2**(q + 2) times the largest sum, and the size.
-            each = self.rounds * self.multiple << (FRACTION + 2)
-            within = (basis.modulus - 1 - self.rounds * self.multiple) // each - self.aside
+            each = self.rounds * self.layout.multiple << (FRACTION + 2)
+            within = (basis.modulus - 1 - self.rounds * self.layout.multiple) // each - self.aside
             held = min(held, max(0, within) // self.stretch(block))
             # Costs may be opened: as many distances are added up, of honest rows.
             costs = (basis.modulus - 1) // (self.rounds * self.d)
-            held = min(held, math.isqrt(costs) // (2 * self.m * self.multiple))
+            held = min(held, math.isqrt(costs) // (2 * self.m * self.layout.multiple))
         if self.judged:
             held = min(held, math.isqrt((basis.modulus - 1) // excess_modulus(self.judged, 1)))
         return min(held, MAX_INT, (MOST - 1) // self.stretch(block))
@@ -580,9 +580,7 @@ def choose_range(way: LloydSettings, public: PublicFacts, layout: RowLayout, ell
     if way.quantization.centers == "rounded":
         size, rounds = 1 << FRACTION, size
     aside, judged = int(rounds and way.init.grows), layout.m * (layout.explained is not None)
-    wish = _Wish(
-        way.disclosure, plain, d, size, ell, dealers, layout.multiple, colluding, rounds, aside, judged
-    )
+    wish = _Wish(way.disclosure, plain, d, size, ell, dealers, layout, colluding, rounds, aside, judged)
     parts = max(1, ell)  # what is less is refused by the code
     each = (min(d, parts * layout.word_span(j, -(-d // parts), parts)[1]) for j in range(layout.n))
     words = max(layout.span(j)[1] * features for j, features in enumerate(each))

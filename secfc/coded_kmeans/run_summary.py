@@ -13,7 +13,7 @@ from psu.plan import Committee
 from secfc.algorithm import Clustering
 from secfc.coded.joined import Joined
 from secfc.coded.membership import Private
-from secfc.coded.plan import CodedPlan
+from secfc.coded.plan import CodedPlan, ColumnLayout
 from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, LloydSettings, SecFCSettings, word_for
 from secfc.data.federation import Federation
 from secfc.data.inputs import names_listed
@@ -156,14 +156,15 @@ def budget_parameters(way: SecFCSettings) -> dict[str, Any]:
 def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
     """How much noise of a policy lies on what, and what its promise takes for public."""
     questions, honest = policy.paid_noise(plan)
-    per_client = policy.neighbors.unit == "client"
+    per_client, joined = policy.neighbors.unit == "client", isinstance(plan.layout, ColumnLayout)
     source = "READ OFF THE DATA, which no noise protects" if policy.radius.private else policy.radius.source
     assumed = {
         "clients": f"the names of n = {len(plan.clients)} clients, and that they take part",
-        "rows": f"m = {plan.m:,}" + ", and how many each client has" * (not plan.layout.mixed),
+        "rows": f"m = {plan.m:,}"
+        + (", and of which people" if joined else ", and how many each client has" * (not plan.layout.mixed)),
         "features": f"d = {plan.d}, their names and units",
         "clusters": f"k = {plan.k}, and {policy.public_start}",
-        "radius": f"{policy.radius.value:.6g} ({source}); longer rows are shortened to it",
+        "radius": f"{policy.radius.value:.6g} ({source}); longer {shortened_of(plan)} are shortened to it",
         "questions": f"{questions} are paid for, whether or not all are asked",
         "neighbors": f"{policy.neighbors}; {'all rows of one' if per_client else 'one row'} may differ",
     }
@@ -177,6 +178,11 @@ def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
     }
 
 
+def shortened_of(plan: CodedPlan) -> str:
+    """What is shortened to the radius, by whoever has it."""
+    return "parts of rows at one owner" if isinstance(plan.layout, ColumnLayout) else "rows"
+
+
 def placed_centers(policy: Any, plan: CodedPlan, details: Any) -> CentersSummary | None:
     """How sure centers of noisy sums are, and whom they leave out.  details: as of `Trace.placed`."""
     found, placed = details
@@ -186,10 +192,10 @@ def placed_centers(policy: Any, plan: CodedPlan, details: Any) -> CentersSummary
     bias = (
         f"A cluster of fewer than {placed.least:,.0f} rows is within the noise: it keeps the center that it "
         f"had, so small groups are not seen ({lost} of {plan.k} here).",
-        f"Clipping: rows longer than {policy.radius.value:.6g} are shortened to it, and one farther than "
-        f"{found.reach / scale:.6g} from its center counts for less the farther it is, also as a row. How "
-        "many rows these are is not released: each client knows its own, and a count would take a part of "
-        "the budget.",
+        f"Clipping: {shortened_of(plan)} longer than {policy.radius.value:.6g} are shortened to it, and one "
+        f"farther than {found.reach / scale:.6g} from its center counts for less the farther it is, also as "
+        "a row. How many rows these are is not released: each client knows its own, and a count would take a "
+        "part of the budget.",
     )
     sizes, blur = found.counts.tolist(), placed.blur / scale
     return CentersSummary.of(sizes, found.miscounted, blur, placed.least, bias)

@@ -430,13 +430,15 @@ def leakage_to_clients(way: SecFC, plan: CodedPlan) -> tuple[str, ...]:
             f"workers: {facts[0]}; other clients: cluster sizes at the end, and of other points no label"
         ]
     if way.disclosure.capabilities.sums:
-        facts = ["noisy sums and weights of the clusters after each step; of other points no label"]
+        whose = ("other points no", "no point a")[isinstance(plan.layout, ColumnLayout)]
+        facts = [f"noisy sums and weights of the clusters after each step; of {whose} label"]
     elif way.disclosure.capabilities.exposes == "steps":
         facts = ["the first labels, and how many steps there were; of other points no label"]
     elif way.disclosure.capabilities.exposes == "sizes":
         facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
     if isinstance(plan.layout, ColumnLayout):
-        facts.append(f"of the columns of others what labels tell: {AIMED}")
+        labeled = not way.disclosure.capabilities.sums
+        facts += [f"of the columns of others what labels tell: {AIMED}"] * labeled
         if plan.layout.kept:
             facts.append("the size of the union of all IDs, and which of them all owners of columns hold")
         facts += withheld_sentences(plan)

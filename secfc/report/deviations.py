@@ -258,9 +258,11 @@ TABLE = (
         "its noise could as well",
         "nothing that the budget does not cover: sums of others' rows are the same",
         "the test of rows, from far longer ones on. Where an honest client holds the row, the check of "
-        "merged rows, but for `2**-59`", "unnoticed", "added",
+        "merged rows, but for `2**-59`. Distances of joined columns do not wrap", "unnoticed", "added",
         (f"{NOISE}::test_a_row_of_ones_own_whose_distance_wraps_counts_as_a_near_one_and_moves_nothing_else",
-         f"{NOISE}::test_nobody_makes_a_row_that_an_honest_client_holds_a_far_one"),
+         f"{NOISE}::test_nobody_makes_a_row_that_an_honest_client_holds_a_far_one",
+         "tests/secfc/disclosure/test_noisy_columns.py::"
+         "test_a_column_that_an_owner_makes_up_never_has_others_columns_of_a_far_row_counted"),
     ),
     DeviationRow(
         "a client in noisy distances or its noise on them, `NoiseInShares()`", "labels",
@@ -463,13 +465,13 @@ TABLE = (
         "ordinary column of yes and no, of all who are no there**; of half by columns that hide it in labels",
         "nothing; labels are told to owners alone by default, with `max_explained` to nobody if they explain "
         "much of a column, as those of noise do, and of aimed columns do not",
-        "unnoticed", "joined",
+        "unnoticed", "joined+told",
         (f"{JOINED}::test_what_labels_tell_one_owner_of_the_column_of_another",
          "tests/secfc/disclosure/test_withheld_labels.py::test_nobody_is_told_a_label_or_where_centers_are"),
     ),
     DeviationRow(
         "an owner that claims people whom it lacks, `Joined()`", "columns of these people",
-        "**which of them all other owners hold, and their labels, which tell columns of others**",
+        "**which of them all other owners hold, and labels, if any are told, which tell columns of others**",
         "nothing; with a `quota` only so many", "unnoticed", "joined",
         (f"{DIVIDED}::test_who_claims_people_whom_it_lacks_learns_whom_all_others_hold_and_their_labels",),
     ),
@@ -485,7 +487,7 @@ TABLE = (
         "people, `Joined()`",
         "labels: people count whose columns nobody has, as zeros, or with the sum of two rows",
         "**which values of a third of the others' people are above numbers of its choice**, from labels",
-        "nothing: none of these clients knows whom the others hold", "unnoticed", "joined",
+        "nothing: none of these clients knows whom the others hold", "unnoticed", "joined+told",
         (f"{DIVIDED}::"
          "test_who_deals_at_people_of_others_reads_whether_their_values_are_above_numbers_of_its_choice",),
     ),
@@ -546,6 +548,7 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
         "separated": isinstance(algorithm.init, CenterSeparation),
         "rounded": algorithm.quantization.centers == "rounded",
         "joined": capabilities.joins,
+        "told": capabilities.joins > policy.capabilities.sums,  # of noisy sums no label is
         "workers": algorithm.runtime.workers is not None,
     }
     found |= {word for word, there in holds.items() if there}

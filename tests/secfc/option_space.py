@@ -123,7 +123,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("SecFC", "init"): (secfc.RandomLabels(), secfc.KMeansPlusPlus(), secfc.Bisecting(), secfc.Splitting()),
     ("SecFC", "n_init"): (3,),
     ("SecFC", "max_iter"): (1,),
-    ("SecFC", "membership"): (Private(bound=64),),
+    ("SecFC", "membership"): (Private(bound=64), secfc.Joined(bound=64)),
     ("SecFC", "disclosure"): (secfc.FinalLabelsOnly(), secfc.AssignmentsOnly(), secfc.OwnLabels()),
     ("Threshold", "t"): (2,),
     ("Threshold", "ell"): (2,),
@@ -249,6 +249,7 @@ WITH: dict[tuple[str, str, str], dict[str, Any]] = {
 ALONG: dict[tuple[str, str, str], dict[str, Any]] = {
     ("SecFC", "k", "Elbow"): {"init": secfc.Bisecting()},
     ("SecFC", "init", "Splitting"): {"disclosure": secfc.OwnLabels()},
+    ("SecFC", "membership", "Joined"): {"disclosure": SUMS, **ONCE},
     ("SecFC", "disclosure", "FinalLabelsOnly"): {"n_init": 1},
     ("SecFC", "disclosure", "AssignmentsOnly"): {"n_init": 1},
     ("Quantization", "centers", "'rounded'"): {"disclosure": secfc.AssignmentsOnly(), "n_init": 1},
@@ -359,7 +360,7 @@ def scenario_of(kind: type, name: str, value: Any) -> Scenario:
     key = kind.__name__, name, option_token(kind, name, value)
     changed = dataclasses.replace(base, **{name: value, **WITH.get(key, {})})
     algorithm = vary(place(changed), **ALONG.get(key, {}))
-    noisy = kind in (secfc.NoisySums, secfc.NoiseInShares)
+    noisy = kind in (secfc.NoisySums, secfc.NoiseInShares) or isinstance(value, secfc.Joined)
     if kind is secfc.FedDPKMeans:
         data = hold_persons if getattr(value, "of_persons", False) else hold_rounded
         return Scenario(algorithm, sealed=True, expected=over_sums, data=data)
@@ -374,7 +375,7 @@ def scenario_of(kind: type, name: str, value: Any) -> Scenario:
         return dataclasses.replace(scenario, data=hold_rounded)
     if kind is secfc.Sampled:  # three samples
         return dataclasses.replace(scenario, data=lambda: hold_rounded(m=93))
-    if kind is secfc.Joined:
+    if secfc.Joined in (kind, type(value)):
         return dataclasses.replace(scenario, data=held_columns)
     if kind in (secfc.Automatic, secfc.Constrained, secfc.Synchronized):
         return dataclasses.replace(scenario, data=SCENARIOS["overlapping"].data)

@@ -179,7 +179,7 @@ def joined_columns(asked: AskedOptions, t: int, public: PublicFacts) -> tuple[Jo
         keep=asked["keep"], scale=way_for(asked, public.features or ()), mode=rows.mode, schema=rows.schema,
         verify=rows.verify, tags=rows.tags, quota=rows.quota, max_explained=asked["max_explained"],
     )  # fmt: skip
-    return joined, (COLUMNS, *notes)
+    return joined, notes if asked["disclosure"] == "noisy-sums" else (COLUMNS, *notes)
 
 
 ALONE = (

@@ -405,6 +405,8 @@ def _files(settings: Settings, found: Report, outputs: Outputs, withheld: bool) 
         yield f"{outputs.sites}/ (a file of each client, for itself)"
     if outputs.labels and not withheld and not outputs.to_stdout:
         who = "for data holders" if found.labels_paid else "each client's own: not covered by epsilon"
+        if settings.split == "columns" and not found.labels_paid:
+            who = "of no row: labels would tell one owner of the columns of others"
         yield f"{outputs.labels} ({who})"
     yield from map(str, outputs.reports)
     if outputs.published:

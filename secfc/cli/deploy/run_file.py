@@ -437,7 +437,8 @@ def shown_by(policy: str, sizes: bool = True) -> str:
         "noise": "the server: noisy distances; everybody: labels made of them",
         "federated-lloyd": "every client: sums and numbers of the rows of each cluster in every step, on the "
         "columns that it has; each site: the labels of its own rows",
-        "noisy-sums": "everybody: noisy sums of clusters, in every step; each site: labels of its rows",
+        "noisy-sums": "everybody: noisy sums of clusters, in every step; each site: labels of whole rows "
+        "that it has",
         "dbscan": "the server: of every two rows whether they are near, and whose they are; each site: the "
         "labels of its own rows; everybody: sizes of clusters",
     }.get(policy, "what the page of this algorithm says; `secfc run` tells it at the end")
@@ -456,10 +457,9 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
     if (labels := get_parameter(unscaled_algorithm(asked), "labels", None)) is not None:
         yield f"everybody: {labels.sentence(int(min(stakes.largest_k, MOST_CLUSTERS)))}"
     if asked.asked.settings.split == "columns":
-        yield (
-            "every client: which IDs of the union all owners of columns hold; each owner, of the columns of "
-            f"others, what labels tell: {AIMED}"
-        )
+        told = f"; each owner, of the columns of others, what labels tell: {AIMED}"
+        labeled = stakes.policy != "noisy-sums"
+        yield "every client: which IDs of the union all owners of columns hold" + told * labeled
     if stakes.guesses == math.inf:
         yield "any client: whether an ID that it guesses is in the union, for as many as it likes"
     elif stakes.guesses:

@@ -339,7 +339,7 @@ def check_split(settings: Settings, method: str, given: Collection[str]) -> None
         return
     named = settings.id_column is not None or settings.linkage is not None
     wrong = {
-        "--epsilon: noise is for files that divide people, so leave one of them out": "epsilon" in given,
+        "--epsilon: add --disclosure noisy-sums": "epsilon" in given and "disclosure" not in given,
         f"--algorithm {method}: columns of the same people are joined by secfc alone": method != "secfc",
         "--membership: it says whose rows are whose, where files divide people": "membership" in given,
         f"--features {settings.features}: here all files have other columns": settings.features != "same",

@@ -300,8 +300,9 @@ class CheckedPart(Message, tag=230):
     out a row that it holds: the run ends if nobody else does (`UnionFailed`), which tells it so.
 
     Under "with lost clients, several starts, or consent": client, client.  Seen: under
-    `CenterSeparation`, any `t` shares of parts of squares of rows, and of the check's masks: uniform; what
-    hides its coins.  By deviating: false squares: noticed before anything is asked.
+    `CenterSeparation`, and `NoisySums()` of joined columns, any `t` shares of parts of squares of rows, and
+    of the check's masks: uniform; what hides its coins.  By deviating: false squares: noticed before
+    anything is asked.
     """
 
     values: Array

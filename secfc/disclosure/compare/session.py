@@ -449,7 +449,8 @@ class ComparisonSession:
         if self.hidden:
             return DealerSchedule(contest, plan.code.basis, plan.m)
         if isinstance(self.rivals, NearestShell):
-            needed, rows = shell_modulus(self.rivals.radius, plan.radius), self.rivals.rows
+            rows, radius = self.rivals.rows, self.rivals.radius
+            needed = shell_modulus(radius, plan.longest, 2 * plan.radius)
             basis = plan.code.basis.prefix(lanes_for(needed, plan.code.basis.primes))
             levels = tuple[int, ...]()
             if rows > 1:

@@ -103,7 +103,7 @@ class Distances(ExactPolicy):
     def squares(self, plan: CodedPlan) -> bool:
         return super().squares(plan) and not self.located(plan)
 
-    def stretch_headroom(self, headroom: int, stretch: int) -> int:
+    def stretch_headroom(self, headroom: int, stretch: int, layout: RowLayout) -> int:
         # And holds the distances of all rows that pass their test.
         return max(headroom, stretch**2)
 

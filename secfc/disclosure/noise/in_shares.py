@@ -182,7 +182,7 @@ class NoiseInShares:
         wide = (self.radius.value / public.bound) ** 2 * (1 + REACH * widest * parties / 2) / public.d
         return int(math.ceil(wide * (1 + 1e-9)) + 1 + parties)
 
-    def stretch_headroom(self, headroom: int, stretch: int) -> int:
+    def stretch_headroom(self, headroom: int, stretch: int, layout: RowLayout) -> int:
         # Noise is as large as honest rows ask for; only the distances grow.
         return headroom + stretch**2
 

@@ -6,7 +6,8 @@ center of every row and the shell about it that the row lies in (`field.compare.
 these products, and one vector is opened: for each center the weighted sum of rows about it, and their weight.
 The next centers follow from it as FedDP-KMeans places them (`secfc.feddp.server_estimates.place_centers`).
 
-A person's row is in the union once, so it moves the vector once, however many clients hold it.
+A person's row is in the union once, so it moves the vector once, however many clients hold it.  Of joined
+columns nobody has the row: no owner learns a label, which would be exact, and of others' columns.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from field.compare.shells import UNIT, residual_sums, shell_modulus, shell_sensi
 from field.ring.noise import Deviation, discrete_gaussian, wide_noise
 from field.ring.quantize import Quantizer, squared_norms
 from field.secrets.coins import Coins, StoredCoins
+from secfc.coded.joined import Joined
 from secfc.coded.membership import Private
 from secfc.coded.messages import CodedCenters, MissingMessages, NoiseShares, RevealCenters, RunEnded
-from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.plan import CodedPlan, ColumnLayout, RowLayout
 from secfc.coded.policy import (
     ClientPolicy,
     DistanceOracle,
@@ -105,7 +107,8 @@ class NoisySums(ExactPolicy):
         Privacy budget for everything that anybody sees, also the server together with t clients outside the
         committee.  Which rows have holders with different data is opened outside the budget, and ends a run.
     radius
-        Maximum norm of a row, in data units; longer rows are shortened before they are shared.
+        Maximum norm of a row, in data units; longer rows are shortened before they are shared, of joined
+        columns each owner's part of one.
     steps
         Number of times that sums are opened, from 1 on; the budget pays for all.  From 3 on the first two
         find a start among the server's points.  Without server's points the first finds the mean of all rows,
@@ -116,13 +119,15 @@ class NoisySums(ExactPolicy):
     neighbors
         Neighboring data sets: replace the row of one person, who may have it at several clients.  An added
         person changes the public size of the union; where clients pad their rows to public numbers, one who
-        is at c clients makes it c - 1 smaller.
+        is at c clients makes it c - 1 smaller.  Of joined columns all of a person's values may differ; that
+        all owners hold the person is told outside the budget.
     absent
         Clients that may vanish after they shared; the noise of the others suffices.
 
     Notes
     -----
-    Each client computes labels of its own rows from the rows and the opened centers.  No labels, sizes or
+    Each client computes labels of its own rows from the rows and the opened centers; of joined columns, whose
+    labels tell one owner of another's values, nobody has any.  No labels, sizes or
     costs are opened, nor labels by `RandomizedResponse`: nobody knows who else holds a row, so each of c
     holders would answer for it, at c times the epsilon.  Where each row lies at one client alone,
     `FedDPKMeans(noise=SharedNoise())` releases noisy sums of the same kind at far less work.
@@ -166,8 +171,9 @@ class NoisySums(ExactPolicy):
         scale = min(quantizer.scale, STEPS / self.radius.value)
         return replace(quantizer, scale=scale, radius=self.radius.steps(scale))
 
-    def stretch_headroom(self, headroom: int, stretch: int) -> int:
-        return headroom  # see `field.compare.shells`
+    def stretch_headroom(self, headroom: int, stretch: int, layout: RowLayout) -> int:
+        # See `CodedPlan.longest`.
+        return headroom * stretch**2 if isinstance(layout, ColumnLayout) else headroom
 
     def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         if public.derived:
@@ -178,20 +184,20 @@ class NoisySums(ExactPolicy):
         return 1
 
     def check_people(self, membership: Any) -> None:
-        """Raises IncompatibleOptions where no person has rows at several clients, or more is told of them."""
+        """Raises IncompatibleOptions where each person's row lies at one client, or more is told of them."""
+        if isinstance(membership, Joined):
+            private, at_home = membership.scale is not None, "bring columns to public ranges at home"
+            why = "each owner finds its scale in rows, which no noise then covers"
+            remedies = (("scale_features", None, at_home),)
+            refuse_broken(self, Rule(private, "scale_features", membership.scale, why, remedies))
+            return
         if not isinstance(membership, Private) or not membership.merge:
+            counted = "have people that several clients have counted once"
             raise IncompatibleOptions(
                 {"membership": membership, "disclosure": self},
                 "noisy sums of whole rows, each at one client, release what feddp does with noise in the "
                 "shares, at many times the work",
-                [
-                    ("algorithm", "feddp"),
-                    (
-                        "membership",
-                        Private(counts="hidden"),
-                        "have people that several clients have counted once",
-                    ),
-                ],
+                [("algorithm", "feddp"), ("membership", Private(counts="hidden"), counted)],
             )
         refuse_broken(
             self,
@@ -263,12 +269,14 @@ class NoisySums(ExactPolicy):
         widest, basis = 2 * plan.radius, plan.code.basis
         one = math.ceil(self.deviation_within(plan, widest))
         sums = 2 * (plan.m * UNIT * max(widest, count_unit(widest, plan.d)) + plan.code.n * REACH * one)
-        needed = max(sums, shell_modulus(widest, plan.radius))
+        needed = max(sums, shell_modulus(widest, plan.longest, 2 * plan.radius))
         refuse_broken(
             self,
             Rule(
-                self.dealer is None and plan.code.ell != 1, "ell", plan.code.ell,
-                "without a dealer labels multiply whole points", (("ell", 1), ("dealer", SERVER)),
+                plan.code.ell != 1 and (self.dealer is None or isinstance(plan.layout, ColumnLayout)),
+                "ell", plan.code.ell,
+                "without a dealer labels multiply whole points, and centers do of joined columns",
+                (("ell", 1),),
             ),
             Rule(
                 plan.n_init != 1, "n_init", plan.n_init, "of restarts nobody knows the cost", (("n_init", 1),)
@@ -578,7 +586,8 @@ class NoisySumsServer:
                 self.radius = next_radius(found, plan, self.radius) if number else self.radius
                 anchors = self.next_groups(number, placed, k)
                 drawn = np.broadcast_to(placed.centers, anchors.shape) if number == 0 else None
-        self.centers = np.resize(anchors, (k, plan.d)) / float(plan.scale)
+        self.centers = np.empty((k, plan.d))
+        self.centers[:, plan.feature_order] = np.resize(anchors, (k, plan.d)) / float(plan.scale)
         return Trace(k, (), None, False, self.steps, placed=(found, placed))
 
     def next_groups(self, number: int, placed: PlacedCenters, k: int) -> Array:
@@ -600,7 +609,9 @@ class NoisySumsServer:
         """The server's points (s, d), in steps; None if it has fewer than centers."""
         terms = self.plan.terms
         points = None if terms is None else terms.public.server_points
-        return None if points is None or len(points) < k else np.asarray(points) * float(self.plan.scale)
+        if points is None or len(points) < k:
+            return None
+        return np.asarray(points)[:, self.plan.feature_order] * float(self.plan.scale)
 
     def reach(self, points: Array | None, centers: Array) -> int:
         """Within which radius to ask about centers: most of the server's points lie nearer."""

@@ -92,7 +92,7 @@ def test_a_row_too_far_for_the_modulus_would_weigh_most(much):
     assert np.flatnonzero(one_hot[0, :, 0])[0] == (0 if much else 6)
     # What is said to be needed holds a row at one end and a center at the other, and the last shell.
     for longest in (100, 1 << 10, 1 << 14):
-        needed = shells.shell_modulus(radius, longest)
+        needed = shells.shell_modulus(radius, longest, 2 * longest)
         assert needed // 2 >= (3 * longest) ** 2 + 32 * radius**2
 
 

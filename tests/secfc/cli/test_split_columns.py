@@ -144,7 +144,7 @@ def test_the_report_says_who_has_which_columns_and_that_labels_tell_of_them(file
     [
         ([], "2 parties hold columns, t=1 needs 3 that compute: add --helper"),
         (["--membership", "private"], "--split columns and --membership"),
-        (["--epsilon", "1"], "--split columns and --epsilon: noise is for files that divide people"),
+        (["--epsilon", "1"], "--split columns and --epsilon: add --disclosure noisy-sums"),
         (
             ["--features", "common"],
             "--split columns and --features common: here all files have other columns",

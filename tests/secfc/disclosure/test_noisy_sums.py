@@ -185,7 +185,7 @@ def test_one_lane_tells_shells_apart_and_two_hold_sums(usual):
     assert {len(values) for values in told} == {1}
     plan = result.plan
     assert plan.code.basis.lanes == 2
-    assert shell_modulus(2 * plan.radius, plan.radius) < min(LANE_PRIMES)
+    assert shell_modulus(2 * plan.radius, plan.longest, 2 * plan.radius) < min(LANE_PRIMES)
 
 
 def test_a_plan_is_made_of_more_rows_than_centers_stand_for():

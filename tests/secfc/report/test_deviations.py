@@ -96,6 +96,14 @@ def test_of_the_night() -> None:
             secfc.SecFC(3, disclosure=secfc.NoisySums(Budget(1.0, 1e-6), Bound.given(1.0), dealer=None)),
             {"added", "dealerless", "several"},
         ),
+        (  # where nobody has labels that could tell columns
+            secfc.SecFC(
+                3,
+                membership=secfc.Joined(),
+                disclosure=secfc.NoisySums(Budget(1.0, 1e-6), Bound.given(1.0)),
+            ),
+            {"added", "dealt", "several", "joined"},
+        ),
         (secfc.FederatedLloyd(3), {"sums", "lost"}),
         (secfc.FederatedLloyd(3, floor=10), {"sums", "steps"}),
         (secfc.KFed(3, k_local=2), set()),
@@ -116,6 +124,7 @@ def test_a_run_is_told_of_the_rows_about_it(way: object, kinds: set[str]) -> Non
         ("separated", {"init": secfc.CenterSeparation(secfc.RandomPoints())}),
         ("workers", {"runtime": secfc.Runtime(workers=3)}),
         ("joined", {"membership": secfc.Joined()}),
+        ("told", {"membership": secfc.Joined()}),
     ],
 )
 def test_what_few_runs_have_is_told_of(word: str, more: dict[str, Any]) -> None:
@@ -159,6 +168,7 @@ def test_every_row_is_told_to_somebody() -> None:
         "profile",
         "rounded",
         "joined",
+        "told",
         "lost",
         "pairs",
         "added",
