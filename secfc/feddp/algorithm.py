@@ -74,7 +74,7 @@ from secfc.remedies import Remedy
 from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.run_summary import CentersSummary, LabelsSummary, NoisyReleaseSummary, RunSummary
-from secfc.secure_sum.plan import count_colluders
+from secfc.secure_sum.plan import count_colluders, seat_members
 from secfc.secure_sum.protocol import SumPlan
 
 # --------------------------------------------------------------------------------------------------
@@ -336,6 +336,7 @@ class FedDPKMeans:
         return Capabilities(
             counted=False,
             bounded=False,
+            central=lambda public: (*seat_members(public.clients, self.committee), SERVER),
             promise=lambda: Promise(self._total, self.neighbors),
             threshold=lambda clients: count_colluders(clients, self.committee, self.t),
             losses=lambda plan: int(plan.sums.spared),
@@ -508,11 +509,8 @@ class FedDPKMeans:
 
     def _sums(self, public: PublicFacts, bound: int) -> SumPlan:
         plan = SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
-        return (
-            replace(plan, quorum=plan.exclusive_quorum)
-            if self.noise.shares_spare(HonestCounts.of(plan))
-            else plan
-        )
+        spares = self.noise.shares_spare(HonestCounts.of(plan))
+        return replace(plan, quorum=plan.exclusive_quorum) if spares else plan
 
     def _radius(self, points: Array, origin: Array) -> Bound:
         if isinstance(self.bound, Bound):

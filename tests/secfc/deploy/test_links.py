@@ -11,6 +11,8 @@ from field.secrets.channels import Identity
 from secfc.algorithm import PublicFacts
 from secfc.deploy import session
 from secfc.errors import Ended, FaultyClient, FaultyServer, PlanMismatch, TamperedMessage, TooFewReplies
+from secfc.feddp.starts import Votes
+from secfc.privacy import Bound, Neighbors, RandomizedResponse
 from secfc.roles.abort import broadcast_abort
 from secfc.roles.exchange import SERVER, Exchange, Links, expect_all
 from secfc.transport.handshake import Greeting
@@ -69,6 +71,21 @@ def test_clients_of_shared_centers_speak_with_the_committee_and_the_server_alone
     partial = replace(work.public, observed=((0,), *((0, 1),) * 8))
     assert WAY.central_parties(partial) == PARTIES
     assert len(pairs_in(simulate(roles_of(work_of(secfc.SecFC(3, threshold=1)))))) == 45
+
+
+def test_clients_of_noisy_sums_speak_with_the_committee_and_the_server_alone():
+    base = secfc.FedDPKMeans(3, 50.0, 1e-6, committee=3, bound=Bound(9.0))
+    for way in (
+        replace(base, neighbors=Neighbors("replace"), labels=RandomizedResponse(2.0)),
+        replace(base, start=Votes()),
+    ):
+        work = work_of(way)
+        central = {*work.links.central}
+        assert len(central) == 4
+        run = simulate(roles_of(work))
+        assert pairs_in(run) == {frozenset((p, q)) for p in central for q in PARTIES if p != q}
+        assert all(e.recipient in work.links.peers_of(e.sender) for e in run.transcript.envelopes)
+        assert all(len(run.results[name].labels) == 10 for name in FED.names)
 
 
 @pytest.mark.parametrize(("whose", "error"), [(PLAIN, PlanMismatch), (FED.names[0], FaultyServer)])
