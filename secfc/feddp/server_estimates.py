@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from field.arrays import Array
 from secfc.kmeans.elbow import Elbow, elbow, monotone_costs
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # --------------------------------------------------------------------------------------------------
 # One thread for small matrix products: many clients' are faster so, and sums are reproducible.
@@ -33,6 +36,17 @@ def one_thread() -> Any:
     """A context, or a decorator's context, in which matrix products use one thread."""
     # A controller knows the libraries of its time, and scikit-learn brings threads of its own.
     return _controller("sklearn.cluster" in sys.modules).limit(limits=1)
+
+
+def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose matrix products use one thread: others wait for the next at full speed."""
+
+    @wraps(function)
+    def alone(*given: P.args, **named: P.kwargs) -> T:
+        with one_thread():
+            return function(*given, **named)
+
+    return alone
 
 
 # --------------------------------------------------------------------------------------------------
@@ -85,6 +99,7 @@ class ProxyGroups:
     away: Array
 
 
+@on_one_thread
 def nearest_proxy(points: Array, centers: Array) -> Array:
     """The nearest center (k, p) of every point (m, p), the lowest index in a tie: (m,) int64, in floats."""
     scores = points @ (-2.0 * centers.T)
@@ -92,6 +107,7 @@ def nearest_proxy(points: Array, centers: Array) -> Array:
     return np.asarray(scores.argmin(axis=1))
 
 
+@on_one_thread
 def nearest_squares(points: Array, centers: Array) -> Array:
     """The squared distance of every point (m, p) to the nearest of centers (k, p): (m,), in floats."""
     scores = points @ (-2.0 * centers.T)
@@ -168,6 +184,7 @@ def weighted_kmeans(
     return centers, nearest_proxy(points, centers), float(model.inertia_)
 
 
+@on_one_thread
 def group_proxies(proxies: Proxies, k: int, seed: int) -> ProxyGroups:
     """Cluster the weighted, projected points of the server (line 17)."""
     centers, labels, _ = weighted_kmeans(proxies.projected, proxies.weights, k, seed)
@@ -254,6 +271,7 @@ def reweighted_groups(groups: ProxyGroups, points: Array, weights: Array) -> Pro
     return replace(groups, weights=weights, away=points - means[groups.labels])
 
 
+@on_one_thread
 def clipping_effect(groups: ProxyGroups, there: Array, radius: float) -> tuple[Array, Array, float]:
     """What clipping to a radius keeps: of a proxy's distance and of a small move of it, (s,) each; and of
     all moves together.

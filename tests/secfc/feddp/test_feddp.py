@@ -398,15 +398,17 @@ def test_plans_do_not_depend_on_private_data(data, variant):
 def test_one_thread_holds_for_libraries_that_come_later():
     # The server needs scikit-learn, with threads of its own, after clients have used matrix products.
     code = (
-        "from secfc.feddp.server_estimates import one_thread\n"
+        "from secfc.feddp.server_estimates import on_one_thread, one_thread\n"
         "with one_thread():\n    pass\n"
         "import sklearn.cluster\n"
         "from threadpoolctl import threadpool_info as info\n"
-        "with one_thread():\n    print(max(library['num_threads'] for library in info()))\n"
+        "def most():\n    return max(library['num_threads'] for library in info())\n"
+        "with one_thread():\n    print(most())\n"
+        "print(on_one_thread(most)(), most())\n"
     )
     options = {"capture_output": True, "text": True, "check": True, "cwd": Path(__file__).parents[3]}
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "OMP_NUM_THREADS": "2"}, **options)
-    assert done.stdout == "1\n"
+    assert done.stdout == "1\n1 2\n"
 
 
 # --- hard inputs ------------------------------------------------------------------------------------
