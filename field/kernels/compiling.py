@@ -137,13 +137,19 @@ event.register("numba:compiler_lock", _loading)  # type: ignore[no-untyped-call]
 
 
 # A process that is forked while a thread compiles would have that lock taken, and no thread to let it go: so
-# forking waits until nothing is compiled, and the child has the lock free.
+# forking waits until nothing is compiled, and the child has the locks free.
+def _hold_locks() -> None:
+    global_compiler_lock.acquire()  # type: ignore[no-untyped-call]
+    _loading.guard.acquire()
+
+
+def _free_locks() -> None:
+    _loading.guard.release()
+    global_compiler_lock.release()  # type: ignore[no-untyped-call]
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
+    os.register_at_fork(before=_hold_locks, after_in_parent=_free_locks, after_in_child=_free_locks)
 
 
 def loading_seconds() -> float:

@@ -7,12 +7,16 @@ client at every message, and every pair of clients at every seventh.
 import contextlib
 import dataclasses
 import functools
+import importlib
 import itertools
 import multiprocessing
 import os
 import signal
+import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -399,10 +403,22 @@ def compile_one():
         return 1
 
 
+def load_slowly():
+    """Import a module that no other test imports, and that takes a moment."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "secfc_slow_module.py").write_text("import time\ntime.sleep(0.5)\none = 1\n")
+        sys.path.insert(0, folder)
+        try:
+            return importlib.import_module("secfc_slow_module").one
+        finally:
+            sys.path.remove(folder)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("busy", "then"), [(lambda: Slow().value, lambda: Slow().value), (compile_slowly, compile_one)]
+    ("busy", "then"),
+    [(lambda: Slow().value, lambda: Slow().value), (compile_slowly, compile_one), (load_slowly, load_slowly)],
 )
 def test_a_child_that_is_forked_while_a_thread_works_does_not_wait_for_it(busy, then):
     thread = threading.Thread(target=busy)
