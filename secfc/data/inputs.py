@@ -106,10 +106,14 @@ INEXACT = (
 
 
 def first_inexact(numbers: Array) -> int | None:
-    """The first row with a whole number that no float64 is, None if there is none or all are floats.
+    """The first row with a whole number that no float64 is, None if there is none.
 
-    numbers: (m,) or (m, d), of any dtype of numbers, or of objects.
+    numbers: (m,) or (m, d), of any dtype of numbers, or of objects.  Of floats only longer ones have any.
     """
+    if numbers.dtype.kind == "f" and numbers.itemsize > 8:
+        rows = numbers.reshape(len(numbers), -1)
+        lost = (abs(rows) > WHOLE_FLOATS) & (rows.astype(float) != rows) & (rows == np.trunc(rows))
+        return int(lost.any(axis=1).argmax()) if lost.any() else None
     if numbers.dtype.kind not in "iuO":
         return None
     if numbers.dtype.kind != "O":

@@ -18,6 +18,8 @@ TABLES = {
     "pandas": lambda v: pd.DataFrame({"x": [v, 1], "y": [0.5, 1.0]}),
     "polars": lambda v: pl.DataFrame({"x": [v, 1], "y": [0.5, 1.0]}),
 }
+if np.finfo(np.longdouble).nmant > 60:
+    TABLES["longer floats"] = lambda v: np.array([[v], [1]], np.longdouble)
 FILES = {
     "csv": lambda path, v: path.with_suffix(".csv").write_text(f"x,y\n{v},.5\n1,2\n"),
     "csv, decimal point": lambda path, v: path.with_suffix(".csv").write_text(f"x,y\n{v}.0,.5\n1,2\n"),
