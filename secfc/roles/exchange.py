@@ -87,6 +87,7 @@ class Exchange:
     heed: whose word that it ended by an error ends the waiting, whoever is awaited.
     taken: set when this exchange repeats one from before a crash: the last round that was taken then from
     each sender.  A driver drops that one and older ones.
+    said: of one that repeats none but what it sends, which was on file before a crash.
     again: by peer, the last round that it may forget although this party has taken later ones: it may ask for
     those once more.  A driver tells the peer.
     meets: peers of whom the party first hears how far they took what it said before it resumed.  A driver
@@ -105,6 +106,7 @@ class Exchange:
     step: int = 1
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
+    said: bool = False
     heed: tuple[PartyId, ...] = ()
     again: Mapping[PartyId, int] = field(default_factory=dict)
     meets: tuple[PartyId, ...] = ()

@@ -83,12 +83,13 @@ def keep_journal(
                 raise
             said = said or exchange.phase not in harmless
             steps.note_over(exchange)
+            new = journal.at_end
             steps.note_sent(exchange, write_or_compare(journal, exchange, harmless))
             if (inbox := (yield from steps.skip_over(exchange))) is not None:
                 continue
             inbox = journal.next_took()
             if live := inbox is None:
-                inbox = yield exchange.change(again=journal.again)
+                inbox = yield exchange.change(again=journal.again, said=not new)
                 journal.write_took(inbox, (SERVER,) if steps.told_again(exchange) else ())
             else:
                 inbox = journal.take_again(inbox, (yield resend_exchange(exchange, journal, inbox)))

@@ -27,7 +27,8 @@ BLAKE2b: whoever says a message again may have chosen both.
 A process that dies while it writes leaves a torn last record, which is dropped: nothing followed from it
 yet.  Any other fault is refused, since to go on from an earlier state than the others have seen could put
 two contents under one mask or key.  For the same reason a journal must never be replaced by an older copy
-of itself, nor copied to resume twice; while one process has it open, others are refused.
+of itself, nor copied to resume twice: over a network a peer that took more than the file says was sent ends
+that (`secfc.transport.network`).  While one process has it open, others are refused.
 
 What is settled takes its place by way of a file beside the journal: the place (8), the checksum before it
 (16), all records from there on, and a checksum of these (16).  Once that is on the disk the journal is cut
@@ -181,6 +182,11 @@ class Journal:
         """What the party took next, None at the end of the file; what came of a request that is settled
         stands there as the server's."""
         return self._inbox() if self._at < self._end else None
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left to be read."""
+        return self._at >= self._end
 
     @property
     def next_place(self) -> Place:

@@ -29,10 +29,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
-from secfc.errors import PartiesAway, ProtocolError
+from secfc.errors import JournalError, PartiesAway, ProtocolError
 from secfc.logs import log_event
 from secfc.roles.abort import is_loss
 from secfc.roles.exchange import END, Exchange, Inbox, Mailbox, PartyId, Role
@@ -141,6 +141,7 @@ async def _exchange_all(
         # emptied the inbox by now, so that what came is held once.
         await post.wait(exchange, {} if inbox is None else inbox.rounds)
         post.begin.set()
+        await post.refuse_older_copy(exchange, grace)
         for peer, message in exchange.send.items():
             post.send(peer, exchange.round, message)
         begin = now()
@@ -189,6 +190,8 @@ class _Post:
         self.kept: dict[PartyId, int] = {}  # by sender, the last round that this party took for good
         self.again: Mapping[PartyId, int] = {}  # of the exchange that it waits for
         self.said: dict[PartyId, int] = {}  # what of it peers were told on the connection that they have
+        self.resumed = False  # whether this party repeated something
+        self.unmet: tuple[PartyId, ...] = ()  # whose first word is waited for
 
     async def receive(self, peer: PartyId) -> None:
         """Read frames of a peer until it says goodbye, or is lost."""
@@ -237,7 +240,7 @@ class _Post:
                 if number == GOODBYE:
                     return
                 link.take_word(number)
-                if self.mailbox.awaited.meets:
+                if self.mailbox.awaited.meets or self.unmet:
                     async with self.news:
                         self.news.notify_all()
                 continue
@@ -289,6 +292,39 @@ class _Post:
                     self.links[peer].put(number)
             self.news.notify_all()  # readers whose late messages were dropped go on
 
+    async def meet(self, peers: Collection[PartyId], grace: float) -> None:
+        """Hear how far these took what they were sent; whoever calls this holds `news`.
+
+        One that is away for long is not waited for: others may need this party.
+        """
+
+        def met() -> bool:
+            return all(self.links[peer].ready or self.links[peer].closed for peer in peers)
+
+        if not met():
+            await _times_out(self.news.wait_for(met), grace)
+
+    async def refuse_older_copy(self, exchange: Exchange, grace: float) -> None:
+        """Raise JournalError where a peer took more of this party, which resumed, than that has on file.
+
+        Rounds rise between two parties, so the journal has been replaced by an older copy, or another process
+        goes on with a second one: two contents under one mask or key would show both.
+        """
+        self.resumed = self.resumed or exchange.said or exchange.taken is not None
+        if not self.resumed or exchange.taken is not None:
+            return
+        async with self.news:
+            self.unmet = tuple(peer for peer in exchange.send if peer in self.links)
+            await self.meet(self.unmet, grace)
+            ahead = [p for p in self.unmet if self.links[p].heard >= exchange.round + exchange.said]
+            self.unmet = ()
+        if ahead:
+            raise JournalError(
+                f"{', '.join(ahead)} took more than the journal of this party says was sent: it is an older "
+                "copy. Put back the one that was written last; if that is lost, end this run at all parties, "
+                "and start again in another directory"
+            )
+
     def send(self, peer: PartyId, number: int, message: Any) -> None:
         if peer not in self.links:
             raise ProtocolError(f"a message is due to {peer!r}, to whom there is no link")
@@ -321,16 +357,12 @@ class _Post:
                 missing.pop()
             return not missing or bool(self.mailbox.ended())
 
-        def met() -> bool:
-            return all(self.links[peer].ready or self.links[peer].closed for peer in exchange.meets)
-
         def suffices() -> bool:
             # Where none are enough, all who are there are waited for.
             return complete() or 0 < enough <= self.mailbox.came()
 
         async with self.news:
-            if not met():  # one that is away for long is not waited for: others may need this party
-                await _times_out(self.news.wait_for(met), grace)
+            await self.meet(exchange.meets, grace)
             if await self.await_enough(links, suffices, patience) and await _times_out(
                 self.news.wait_for(complete), grace / 2
             ):

@@ -862,6 +862,54 @@ async def reviving(make, names, victim, at, told, **options):
         await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
+async def set_back(name, directory):
+    """What client 1 ends with, of which an older copy of the journal is put back after it crashed."""
+    fed, victim = serve_some(), "client-1"
+    make, close = builders(RUNS[name], fed, directory)
+    names, path = (*fed.names, SERVER), journal_path(directory, victim)
+    links, network = await mesh(list(names)), Network()
+
+    def copying(role):
+        inbox = None
+        for number in itertools.count():
+            exchange = role.send(inbox)
+            older.append(path.read_bytes())
+            if number == 6:
+                raise Crash
+            inbox = yield exchange
+
+    older, roles = [], {name: noting(make(name), name, network) for name in names}
+    roles[victim] = copying(roles[victim])
+    tasks = {name: asyncio.create_task(run_party(roles[name], links[name], patience=30.0)) for name in names}
+    with pytest.raises(Crash):
+        await tasks.pop(victim)
+    path.write_bytes(older[4])
+    fresh = {}
+    for peer in tasks:
+        pair = await mesh([victim, peer])
+        fresh[peer], other = pair[victim][peer], pair[peer][victim]
+        links[peer][victim].renew_connection(other.channel)
+    try:
+        await run_party(noting(make(victim), victim, network), fresh, patience=1.0)
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        close()
+
+
+def test_an_older_copy_of_a_journal_ends_before_another_word_is_said_in_its_place(tmp_path, monkeypatch):
+    with pytest.raises(JournalError, match=r"client-0 took more than the journal .* an older copy"):
+        asyncio.run(set_back("labels only", tmp_path / "one"))
+
+    async def trust(*_):
+        pass
+
+    monkeypatch.setattr("secfc.transport.network._Post.refuse_older_copy", trust)
+    with pytest.raises(ProtocolError, match="client-1 said two things"):
+        asyncio.run(set_back("labels only", tmp_path / "other"))
+
+
 @pytest.mark.parametrize(("told", "victim"), in_turns([False, True], ["client-1", SERVER]))
 def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_path):
     fed = serve_some()
