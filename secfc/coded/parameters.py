@@ -165,15 +165,15 @@ class Threshold(ParameterGroup):
         traffic, and no more privacy: t + 1 colluding clients can read small or categorical values with any
         ell.
     max_cheaters
-        Clients that may compute or deal falsely while labels stay exact.  Clients whose false replies are
-        decoded, or whose dealt shares are checked, are named and excluded; a false reply that is not needed
-        may stay unnoticed.  Needs `Open()` membership and `Distances()`.
+        Clients that may compute or deal falsely while the run goes on and labels stay exact.  Clients whose
+        false replies are decoded, or whose dealt shares are checked, are named and excluded; a false reply
+        that is not needed may stay unnoticed.  Needs `Open()` membership and `Distances()`.
     deviating
-        Clients that may deviate while a committee compares, from 0 to t: labels stay right, and a deviating
-        client learns nothing more, as deviating + 1 clients play each part.  With 0 one client that deviates
-        can read the others' rows.  More than 0 needs a committee; without a dealer it is 1 at most, and takes
-        2 t + 2 clients, all of whom compare.  None chooses 1 where t > 0 and there are enough clients (t + 2
-        besides a dealer, 2 t + 2 without one), else 0.
+        Clients that may deviate while a committee compares, from 0 to t, and learn nothing more: unlike with
+        max_cheaters the run ends, before a false label, as deviating + 1 clients play each part.  With 0 one
+        client that deviates can read the others' rows.  More than 0 needs a committee; without a dealer it is
+        1 at most, and takes 2 t + 2 clients, all of whom compare.  None chooses 1 where t > 0 and there are
+        enough clients (t + 2 besides a dealer, 2 t + 2 without one), else 0.
 
     Raises
     ------

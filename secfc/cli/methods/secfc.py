@@ -139,7 +139,8 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
     scratch: str | None = option(None, click.Path(exists=True, file_okay=False), metavar="DIR", group=RUN,
         help="Hold shares in nameless files of this folder, not in memory: for more points than that holds.")
     liars: int = option(0, Whole(0), metavar="A", group=PRIVACY, help=
-        "Clients that may lie and change no label; whose replies are read and false is named and left out. "
+        "Clients that may lie while the run goes on with right labels; whose replies are read and false is "
+        "named and left out. "
         "Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.")
     deviating: int | None = option(None, Whole(0), metavar="A", group=PRIVACY, help=
         "Clients that may deviate while a committee compares: A + 1 of them play each part, and false words "
