@@ -1,0 +1,81 @@
+"""A24: a member that has labels told which explain more of a column than `Joined(max_explained=)` allows.
+
+Members open one sum of shares, 0 if no column is explained too well.  Who speaks last could make it 0.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import secfc
+from field.ring.basis import LANE_PRIMES
+from secfc.coded.queries import Operation
+from secfc.disclosure.owner_labels.client import OwnerLabelsClient
+from secfc.errors import LabelsWithheld, SuspectedParties
+from tests.secfc.disclosure.test_withheld_labels import owners, reader, withholding
+
+LIAR = "client-0"
+
+
+def speaking_last(told, members):
+    """Client 0 hears what all other members tell of the sum before it tells what makes it 0."""
+    asked, heard, held = [], {}, []
+
+    def forged(e):
+        width = min(values.size for values in heard.values() if values.size)  # of one part
+        parts = [values.reshape(-1, width) for values in heard.values()]
+        mine = heard[LIAR].reshape(-1, width).copy()
+        mine[0] = (mine[0] - np.concatenate(parts).sum(axis=0)) % LANE_PRIMES[0]
+        values = mine.reshape(e.body.values.shape).astype(e.body.values.dtype)
+        return replace(e, body=replace(e.body, values=values))
+
+    def faults(e):
+        asked.extend([e] if e.kind == "ExplainedQuery" else [])
+        told.extend([e] if e.kind == "OwnShare" else [])
+        if not asked or e.kind != "SizeShare" or told:
+            return (e,)
+        heard[e.sender] = e.body.values.astype(np.int64)
+        held.extend([e] if e.sender == LIAR else [])
+        if len(heard) < members:
+            return () if e.sender == LIAR else (e,)
+        out = [forged(each) for each in held]
+        held.clear()
+        return out if e.sender == LIAR else (e, *out)
+
+    return faults
+
+
+def go_on(monkeypatch):
+    """The liar pays no heed to what it knows to be so."""
+    real = OwnerLabelsClient.hear
+
+    def hear(self, match, mine):
+        try:
+            yield from real(self, match, mine)
+        except LabelsWithheld:
+            if self.name != LIAR or match.question.operation is not Operation.EXPLAINED:
+                raise
+            self.opened = np.array([True])
+
+    monkeypatch.setattr(OwnerLabelsClient, "hear", hear)
+
+
+def run_judged(deviating, told, faults):
+    found, _ = reader("noise", 1, 12)
+    federation = owners(*(party.points for party in found.parties[:2]), clients=3 + 2 * deviating)
+    way = withholding(
+        0.5, threshold=secfc.Threshold(1, deviating=deviating), init=secfc.RandomLabels(), max_iter=1
+    )
+    return secfc.fit(way, federation, seed=1, bound=64.0, faults=faults)
+
+
+def test_who_speaks_last_has_labels_told_only_where_it_plays_its_part_alone(monkeypatch):
+    go_on(monkeypatch)
+    told = []
+    with pytest.raises((SuspectedParties, LabelsWithheld)):
+        run_judged(1, told, speaking_last(told, 3))
+    assert not told
+    # Control: where it plays a part alone, the bound on what labels explain is its word.
+    run_judged(0, told, speaking_last(told, 2))
+    assert told
