@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
-from field.kernels.labeling import TILE, CenterFilter, label_tiles, sum_tiles, tile_kind, tile_rows
+from field.kernels.labeling import (
+    TILE,
+    CenterFilter,
+    LabelBounds,
+    label_tiles,
+    sum_tiles,
+    tile_kind,
+    tile_rows,
+)
 from secfc.errors import InputError
 
 HELD_BYTES = 1 << 28  # of tiles in memory; more are in a scratch file
@@ -118,14 +126,26 @@ class RowTiles:
         return sums, counts
 
     def label_rows(
-        self, filtered: CenterFilter, labels: Array, sums: Array | None = None, counts: Array | None = None
+        self,
+        filtered: CenterFilter,
+        labels: Array,
+        sums: Array | None = None,
+        counts: Array | None = None,
+        bounds: LabelBounds | None = None,
     ) -> int:
-        """As `field.kernels.labeling.label_tiles`, with labels (m,) of any type that holds them."""
+        """As `field.kernels.labeling.label_tiles`, with labels (m,) of any type that holds them.
+
+        bounds: of these labels, as the last call that had these bounds left them; they are those of the new.
+        """
         moved = 0
+        if bounds is not None:
+            bounds.follow_centers(filtered)
         for rows, tiles in self.batches():
-            now = labels[rows].astype(np.int32)
-            moved += label_tiles(tiles, filtered, now, sums, counts, largest=self._largest)
+            now, own = labels[rows].astype(np.int32), None if bounds is None else bounds.of_rows(rows)
+            moved += label_tiles(tiles, filtered, now, sums, counts, largest=self._largest, bounds=own)
             labels[rows] = now
+        if bounds is not None:
+            bounds.moved = moved
         return moved
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from secfc.roles.exchange import PartyId
 from secfc.roles.messages import compact_labels
 
 if TYPE_CHECKING:  # kernels are loaded when rows are labeled
-    from field.kernels.labeling import CenterFilter
+    from field.kernels.labeling import CenterFilter, LabelBounds
     from secfc.data.row_tiles import RowTiles
 
 
@@ -229,7 +229,8 @@ class ClientRows:
         held: int | None = None,
     ) -> None:
         self.shape, self._tiles = shape, cast("RowTiles | None", None)
-        self._summed: dict[int, tuple[Array, Array]] = {}  # sums of labels that somebody has, by their id
+        # Of labels that somebody has, by their id: their sums, and how far centers may go before they change.
+        self._summed: dict[int, tuple[Array, Array, LabelBounds | None]] = {}
         self._points = np.empty((0, shape[1]), np.int64)
         if shape[0] * shape[1] < FEW_VALUES:
             self._points = np.concatenate([self._points, *(block for _, block in blocks)])
@@ -267,12 +268,12 @@ class ClientRows:
             self.note_sums(numbered, sums, counts)
         return numbered
 
-    def note_sums(self, labels: Array, sums: Array, counts: Array) -> None:
-        """Keep sums (k, d) and numbers (k,) of rows by label for as long as there are these labels (m,).
+    def note_sums(self, labels: Array, sums: Array, counts: Array, bounds: LabelBounds | None = None) -> None:
+        """Keep sums (k, d) and numbers (k,) of rows by label, and bounds, while there are these labels (m,).
 
         Nobody may write to these labels from here on: they are known by their place in memory.
         """
-        self._summed[id(labels)] = sums, counts
+        self._summed[id(labels)] = sums, counts, bounds
         weakref.finalize(labels, self._summed.pop, id(labels), None)
 
     def keep_labels(self, labels: Array) -> Array:
@@ -292,21 +293,26 @@ class ClientRows:
         if before is None or (found := self._summed.get(id(before))) is None:
             self._tiles.label_rows(filtered, labels)
             return labels
-        more = max(0, len(known.sums) - len(found[1]))
+        from field.kernels.labeling import LabelBounds
+
+        more, bounds = max(0, len(known.sums) - len(found[1])), found[2] or LabelBounds(len(labels))
         labels[:] = before
-        sums, counts = (np.concatenate([x, np.zeros((more, *x.shape[1:]), x.dtype)]) for x in found)
-        self._tiles.label_rows(filtered, labels, sums, counts)
-        self.note_sums(labels, sums, counts)
+        # Bounds go on with the new labels, and are those of no others.
+        self._summed[id(before)] = *found[:2], None
+        sums, counts = (np.concatenate([x, np.zeros((more, *x.shape[1:]), x.dtype)]) for x in found[:2])
+        self._tiles.label_rows(filtered, labels, sums, counts, bounds)
+        self.note_sums(labels, sums, counts, bounds)
         return labels
 
     def sum_rows(self, labels: Array, k: int) -> tuple[Array, Array]:
         """Sums (k, d) and numbers (k,) int64 of rows by label (m,) in [-1, k)."""
         if self._tiles is None:
             return sums_of(self._points, labels, k)
-        if (found := self._summed.get(id(labels))) is None or len(found[1]) != k:
-            found = self._tiles.sum_rows(labels, k)
-            self.note_sums(labels, *found)
-        return found
+        if (found := self._summed.get(id(labels))) and len(found[1]) == k:
+            return found[:2]
+        sums, counts = self._tiles.sum_rows(labels, k)
+        self.note_sums(labels, sums, counts)
+        return sums, counts
 
     def sum_squares(self) -> int:
         """The sum of squares of all values, exact."""

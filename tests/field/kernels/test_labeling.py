@@ -1,9 +1,11 @@
 """Labels and sums of tiled rows are those of Python integers, at ties, near ties and at every bound."""
 
 import dataclasses
+import math
 import os
 import subprocess
 import sys
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +17,8 @@ from field.kernels.labeling import (
     LARGEST,
     TILE,
     CenterFilter,
+    LabelBounds,
+    find_free,
     label_tiles,
     largest_value,
     sum_tiles,
@@ -211,3 +215,101 @@ def test_any_processor_labels_alike(tmp_path):
         env={**os.environ, **plain},
         check=True,
     )
+
+
+# --- bounds: rows that no center came near to keep their labels, unseen
+
+
+def walk_centers(rows, sums, counts, steps, seed, stride):
+    """Labels of steps of centers that go a little, with bounds, against Python integers; rows looked at."""
+    rng, m = np.random.default_rng(seed), len(rows)
+    tiles, numbers, seen = tile_rows(rows), np.arange(len(sums)), []
+    labels, bounds = np.full(m, -1, np.int32), LabelBounds(m)
+    totals, sizes = np.zeros(sums.shape, np.int64), np.zeros(len(sums), np.int64)
+    for _ in range(steps):
+        decide = Decision(sums.copy(), counts, numbers)
+        bounds.follow_centers(CenterFilter.of(sums.copy(), counts, numbers, decide))
+        bounds.moved = 0
+        places = np.empty(m + 1, np.int64)
+        seen.append(find_free(labels, bounds.until, bounds.gone, places))
+        own = bounds.of_rows(slice(None))
+        label_tiles(tiles, bounds.last, labels, totals, sizes, largest=largest_value(rows), bounds=own)
+        expected = nearest_by_integers(rows, sums, counts, numbers)
+        assert (labels == expected).all()
+        assert (totals == [rows[expected == h].sum(axis=0) for h in numbers]).all()
+        assert (sizes == np.bincount(expected, minlength=len(sums))).all()
+        sums = sums + counts * rng.integers(-stride, stride + 1, sums.shape) + rng.integers(-1, 2, sums.shape)
+    return seen
+
+
+@pytest.mark.parametrize(("d", "largest", "shift"), [(1, 99, 0), (3, 2**15 - 1, 0), (5, 2**20, 2**30)])
+def test_rows_that_keep_their_labels_are_not_looked_at(d, largest, shift, monkeypatch):
+    rng = np.random.default_rng(d)
+    rows = rng.integers(-largest, largest, (700, d)) + shift
+    counts = rng.integers(1, 9, (6, 1))
+    sums = counts * (rng.integers(-largest, largest, (6, d)) + shift)
+    seen = walk_centers(rows, sums, counts, 12, d, max(1, largest // 200))
+    assert seen[0] == 700
+    assert 0 < min(seen[1:]) < 700 // 4  # both ways are taken
+    # Control: if centers did not go, rows would keep labels that are wrong.
+    monkeypatch.setattr(CenterFilter, "bound_moves", lambda self, last: np.zeros(6))
+    with pytest.raises(AssertionError):
+        walk_centers(rows, sums, counts, 12, d, max(1, largest // 200))
+
+
+@pytest.mark.parametrize("last", [9, 8, 7])
+def test_a_row_is_looked_at_when_a_center_of_a_lower_number_comes_as_near(last):
+    # Row 4 is 4 from center 1, at 0, and 6 from center 0, at 10; from 8 on center 0 has it, by the tie.
+    rows, one = np.full((1, 1), 4), np.ones((2, 1), int)
+    labels, bounds = np.full(1, -1, np.int32), LabelBounds(1)
+    for end in (10, last):
+        ends = np.array([[end], [0]])
+        bounds.follow_centers(CenterFilter.of(ends, one, np.arange(2), Decision(ends, one, np.arange(2))))
+        bounds.moved = 0
+        label_tiles(tile_rows(rows), bounds.last, labels, bounds=bounds.of_rows(slice(None)))
+    assert labels == (1 if last == 9 else 0)
+
+
+@pytest.mark.parametrize(("d", "largest"), [(1, 99), (4, 2**15 - 1), (20, 2**30), (300, WIDE - 1)])
+def test_bounds_are_below_what_distances_allow(d, largest):
+    rng, found = np.random.default_rng(d), []
+    rows, ends = rng.integers(-largest, largest, (200, d)), rng.integers(-largest, largest, (3, d))
+    rows[:3], rows[3] = ends, ends[0] + (ends[1] - ends[0]) // 2 - 1
+    one, numbers, bounds = np.ones((3, 1), int), np.arange(3), LabelBounds(200)
+    bounds.moved = 0
+    decide = Decision(ends, one, numbers)
+    bounds.follow_centers(CenterFilter.of(ends, one, numbers, decide))
+    labels = np.full(200, -1, np.int32)
+    label_tiles(tile_rows(rows), bounds.last, labels, bounds=bounds.of_rows(slice(None)))
+    with localcontext(prec=60):
+        for row, label, until in zip(rows, labels, bounds.until, strict=True):
+            apart = [
+                Decimal(int(((row.astype(object) - end.astype(object)) ** 2).sum())).sqrt() for end in ends
+            ]
+            gap = sorted(apart)[1] - apart[label]
+            assert Decimal(float(until)) <= gap
+            found.append(float(until) / max(1e-9, float(gap)))
+    assert np.median(found) > 0.9  # and not far below
+    after = ends + rng.integers(-9, 10, ends.shape)
+    filtered = CenterFilter.of(after, one, numbers, decide)
+    gone = [math.isqrt(int(x)) for x in ((after - ends).astype(object) ** 2).sum(axis=1)]
+    moves = filtered.bound_moves(bounds.last)
+    for h in range(3):
+        least = gone[h] + max(gone[:h] + gone[h + 1 :])
+        assert least <= moves[h] <= least + 2 + 1e-3
+
+
+def test_bounds_of_other_centers_or_after_many_moves_are_none():
+    rows = np.arange(300).reshape(-1, 1)
+    ends, one, bounds = np.array([[0], [100], [250]]), np.ones((3, 1), int), LabelBounds(300)
+    labels, tiles, looked = np.full(300, -1, np.int32), tile_rows(rows), []
+    for numbers, moved in (([0, 1, 2], 0), ([0, 1, 2], 0), ([0, 2], 0), ([0, 2], 300), ([0, 2], 0)):
+        decide = Decision(ends, one, np.array(numbers))
+        bounds.moved = moved
+        bounds.follow_centers(CenterFilter.of(ends, one, np.array(numbers), decide))
+        looked.append(find_free(labels, bounds.until, bounds.gone, np.empty(301, np.int64)))
+        assert (bounds.of_rows(slice(None)) is None) == (moved > 0)
+        label_tiles(tiles, bounds.last, labels, bounds=bounds.of_rows(slice(None)))
+        assert (labels == nearest_by_integers(rows, ends, one, np.array(numbers))).all()
+    assert looked[0] == looked[2] == looked[3] == looked[4] == 300
+    assert looked[1] < 9

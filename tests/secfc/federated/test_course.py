@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
+from field.kernels import labeling
 from secfc import pipeline, report
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
@@ -821,6 +822,32 @@ def test_sums_of_rows_that_moved_are_those_of_all(monkeypatch):
     assert len(rows._summed) == 2  # of labels that there are: these, and those before them
     nobody = model.KnownCenters.no_centers(3, 3)
     assert (rows.label_rows(nobody, now) == -1).all()
+
+
+def test_rows_keep_their_labels_while_centers_go_little(monkeypatch):
+    rng, looked = np.random.default_rng(1), []
+    points, centers = rng.integers(-999, 999, (900, 3)), rng.integers(-999, 999, (4, 3))
+    monkeypatch.setattr(model, "FEW_VALUES", 1)
+    monkeypatch.setattr(row_tiles, "BATCH_BYTES", 1)
+    rows, now = model.ClientRows([(0, points)], points.shape, 1 << 15), np.zeros(900, np.int32)
+    rows.sum_rows(now, 4)
+    find = labeling.find_free
+
+    def find_free(*given):
+        looked.append(find(*given))
+        return looked[-1]
+
+    monkeypatch.setattr(labeling, "find_free", find_free)
+    for step in range(9):
+        known = model.KnownCenters(centers, np.ones_like(centers), np.ones(4, bool))
+        # Again from labels whose bounds went on with the first answer.
+        now, twice = rows.label_rows(known, now), rows.label_rows(known, now)
+        for labels in (now, twice):
+            np.testing.assert_array_equal(labels, nearest_offered(points, known))
+            for ours, theirs in zip(rows.sum_rows(labels, 4), sums_of(points, labels, 4), strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+        centers = centers + rng.integers(-4, 5, (4, 3)) * (step != 1)
+    assert 0 < sum(looked[-8:]) < 900 // 4  # of 900 in the eight tiles of the last step
 
 
 def test_sums_do_not_travel_with_rows(monkeypatch):
