@@ -240,7 +240,9 @@ class TiledRows(CodedRows):
             microkernel.fill_norms(tiles, np.int64(LANE - p))
 
     def sum_clusters(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
-        if previous is None or previous.values.shape[1] != k:
+        # A row that moves is added and taken off: where most do, it takes less to sum all.
+        few = previous is not None and previous.values.shape[1] == k
+        if previous is None or not few or 2 * np.count_nonzero(previous.labels != labels) > self.m:
             old = np.full(self.m, -1, np.int32)
             values = np.zeros((self.basis.lanes, k, self.width), np.int64)
         else:

@@ -107,14 +107,17 @@ def share_rows(
             c for j, c in enumerate(plan.clients) if j != me and number < plan.chunks[j] and c not in lost
         )
         inbox = yield Exchange(send, senders, 0, round=SHARE + number, phase="share")
-        # With liars planned for, a message that is none counts as one that did not come.
-        due = (well_formed if plan.liars else check_all)(
-            inbox, RowShares, partial(check_shares, plan, number)
-        )
-        for sender, message in (own | due).items():
-            rows.add_rows(message.start, widen_shares(plan, plan.numbers[sender], message.values))
-            masks[sender].append(message.masks)
-        lost |= set(senders) - set(due)
+        lost |= set(senders)
+        for each in (own, *({c: message} for c, message in inbox.items())):
+            # With liars planned for, a message that is none counts as one that did not come.
+            due = (well_formed if plan.liars else check_all)(
+                each, RowShares, partial(check_shares, plan, number)
+            )
+            # Now, while it is in cache.
+            for sender, message in due.items():
+                rows.add_rows(message.start, widen_shares(plan, plan.numbers[sender], message.values))
+                masks[sender].append(message.masks)
+                lost.discard(sender)
     complete = np.array([c not in lost for c in plan.clients])
     return ReceivedShares(rows, masks, complete, dealt)
 
