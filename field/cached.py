@@ -1,9 +1,13 @@
-"""Values that a property computes once: `functools.cached_property` of Python 3.12 and later, on 3.11 too."""
+"""Values that are computed once: of a property, as `functools.cached_property` of Python 3.12; of coins."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+V = TypeVar("V")
 
 if TYPE_CHECKING:
     from functools import cached_property as cached_property
@@ -24,3 +28,18 @@ else:
             if self.attrname not in found:
                 found[self.attrname] = self.func(instance)
             return found[self.attrname]
+
+
+class SharedValues(weakref.WeakValueDictionary[Hashable, Any]):
+    """What follows from public coins, for as long as anybody holds it.
+
+    Each party computes it.  Where one process plays them all, the first one does: all have the same.
+    """
+
+    def take(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """The value of this key, which has to name all that it follows from; computed if nobody holds it."""
+        held: V | None = self.get(key)
+        found = compute() if held is None else held
+        if held is None and found is not None:
+            self[key] = found
+        return found

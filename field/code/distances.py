@@ -23,16 +23,19 @@ from field.ring.uint128 import UInt128
 # Rows whose distances to all others are computed at a time.
 PAIR_TILE = 48
 
+# Replies (lanes, k, m) of enough clients, by number; or what they decode to, residues of the same lanes.
+Replies = Mapping[int, Array] | Array
 
-def decode_scaled(code: LagrangeCode, values: Mapping[int, Array]) -> UInt128:
-    """Exact scaled distances (k, m) from the replies (lanes, k, m) of enough clients, by number.
+
+def decode_scaled(code: LagrangeCode, values: Replies) -> UInt128:
+    """Exact scaled distances (k, m) from replies.
 
     Raises TooFewValues.
     """
     replies, weights, c = _prepare(code, values)
     basis = code.basis.prefix(len(replies[0]))
     if not basis.can_fold:
-        return UInt128.lift(basis, code.decode(values, 2))
+        return UInt128.lift(basis, code.decode(values, 2) if isinstance(values, Mapping) else values)
     from field.kernels import decoding
 
     low = np.empty(replies[0].shape[1:], np.uint64)
@@ -69,7 +72,7 @@ def decode_residues(
 
 
 def decode_nearest(
-    code: LagrangeCode, values: Mapping[int, Array], sizes: Array, labels: Array, *, threads: int = 1
+    code: LagrangeCode, values: Replies, sizes: Array, labels: Array, *, threads: int = 1
 ) -> tuple[Array, tuple[int, ...]]:
     """The nearest center of every row, and each cluster's sum of scaled distances of its own rows.
 
@@ -101,8 +104,11 @@ def decode_nearest(
     return nearest, tuple(sum(word << (64 * q) for q, word in enumerate(row)) for row in totals)
 
 
-def _prepare(code: LagrangeCode, values: Mapping[int, Array]) -> tuple[list[Array], Array, Array]:
+def _prepare(code: LagrangeCode, values: Replies) -> tuple[list[Array], Array, Array]:
     """The replies that are used, centered decoding weights (lanes, R), and c of every lane."""
+    if not isinstance(values, Mapping):
+        primes = code.basis.primes[: len(values)]
+        return [values], np.ones((len(values), 1), np.int64), np.array([LANE - p for p in primes], np.int64)
     responders = tuple(sorted(values))
     chosen, weights, c = _factors(code, responders, len(values[responders[0]]) if responders else 0)
     return [values[j] for j in chosen], weights, c

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
+from field.cached import SharedValues
 from field.code.range_check import (
     DealingFinding,
     MaskSelection,
@@ -266,9 +267,12 @@ def projection_round(plan: CodedPlan) -> int:
 
 def projection_pattern(plan: CodedPlan, seed: bytes) -> ProjectionPattern:
     """The signs that all rows are projected under, and what of the sums is told."""
-    return ProjectionPattern.draw(
-        plan.projections, plan.code.basis, Coins(derive_seed(seed, b"secfc signs")[:16])
-    )
+    test, basis = plan.projections, plan.code.basis
+    coins = derive_seed(seed, b"secfc signs")[:16]
+    return PATTERNS.take((test, basis, coins), lambda: ProjectionPattern.draw(test, basis, Coins(coins)))
+
+
+PATTERNS = SharedValues()
 
 
 def seed_echo(seed: bytes) -> bytes:

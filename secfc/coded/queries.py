@@ -473,6 +473,12 @@ class Query(Message, tag=185):
             among = 0 <= committee.corrected < committee.members.size
             refuse_if(not among, "corrections go to one of the committee")
 
+    def renumber(self, later: int) -> Query:
+        """The same so many rounds later, with what is known of it: `dataclasses.replace` checks it anew."""
+        other = object.__new__(Query)
+        other.__dict__.update(self.__dict__, round=self.round + later)
+        return other
+
     @property
     def kind(self) -> str:
         return self.operation.kind

@@ -12,6 +12,7 @@ import numpy as np
 
 from field.arrays import Array
 from field.code.consistency import judge_dealing, locate_liars, screen_liars
+from field.code.distances import Replies
 from field.code.range_check import OpenedProjections, ProjectionPattern, judge_projections
 from field.code.reed_solomon import TooManyLiars, off_polynomial
 from field.code.rows import cluster_sizes
@@ -311,7 +312,7 @@ class Quorum(ABC):
 
     def replies(
         self, labels: Array, k: int, sizes: Array | None = None, operation: Operation = Operation.DISTANCE
-    ) -> Role[dict[int, Array]]:
+    ) -> Role[Replies]:
         """Coded distances modulo as many primes as decide them.
 
         sizes: of the clusters that distances are measured to, those of the labels by default.

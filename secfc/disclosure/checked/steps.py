@@ -51,6 +51,7 @@ one is honest: it tells all the same, of coins that were committed to before and
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -59,7 +60,7 @@ from typing import Any
 import numpy as np
 
 from field.arrays import Array
-from field.cached import cached_property
+from field.cached import SharedValues, cached_property
 from field.code.masking import deal_uniform, uniform_receivers
 from field.code.pair_check import AcrossCheck
 from field.code.reply_check import (
@@ -99,6 +100,7 @@ from secfc.roles.messages import Message, check_residues
 DEAL_ROW, SENT, COINS, DIGESTS, ROWS, PRODUCTS, MASKS = 0, 2, 4, 5, 6, 7, 8
 # So many steps are from coins on: a comparison opens its first words after them, or one between each two.
 STEPS = 5
+DRAWN = SharedValues()  # weights, of which coins tell all
 # To a server the answer has the number of the question, and what it asks portions of comes before.
 EARLIER = 128
 
@@ -175,10 +177,10 @@ class CheckedReplies:
         """Shape of u, without lanes."""
         return REPETITIONS, self.check.zeros, self.plan.code.ell
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many residues a lane are dealt."""
-        return int(np.prod(self.row_shape) + np.prod(self.mask_shape))
+        return math.prod(self.row_shape) + math.prod(self.mask_shape)
 
     def at(self, step: int) -> int:
         """A step of this check, as those of the whole answer are counted."""
@@ -216,9 +218,13 @@ class CheckedReplies:
         return joined + self.seed(joined)[:SEED]
 
     def weights(self, seed: bytes) -> CheckWeights:
-        """What every reply counts."""
-        key = hashlib.blake2b(seed, digest_size=16, person=b"secfc-check-draw").digest()
-        return self.check.draw_weights(self.basis, Coins(key))
+        """What every reply counts.  seed: names all that is checked, by its context."""
+
+        def draw() -> CheckWeights:
+            key = hashlib.blake2b(seed, digest_size=16, person=b"secfc-check-draw").digest()
+            return self.check.draw_weights(self.basis, Coins(key))
+
+        return DRAWN.take((type(self.check), self.basis, seed), draw)
 
     def check_products(self, sender: PartyId, told: MaskedProducts) -> Array:
         """Words for V (lanes, repetitions, ell), in shape and range."""
@@ -328,7 +334,7 @@ class CheckingClient:
         return self.share
 
     def _shares(self) -> tuple[Array, Array]:
-        cut = int(np.prod(self.asked.row_shape))
+        cut = math.prod(self.asked.row_shape)
         parts = np.split(self._all(), [cut], axis=1)
         shapes = self.asked.row_shape, self.asked.mask_shape
         row, masks = (

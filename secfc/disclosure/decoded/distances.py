@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from field.arrays import Array
+from field.code.distances import Replies
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.quantize import headroom
@@ -25,7 +26,6 @@ from secfc.data.inputs import SWITCH, WHOLE, check_fields
 from secfc.disclosure.decoded.polynomials import BlindedAnswer, DealtQuorum
 from secfc.disclosure.decoded.replies import (
     CheckedAnswer,
-    reply_verification,
     told_lanes,
     verify_replies,
 )
@@ -217,7 +217,7 @@ class CheckedQuorum(Quorum):
 
     def replies(
         self, labels: Array, k: int, sizes: Array | None = None, operation: Operation = Operation.DISTANCE
-    ) -> Role[dict[int, Array]]:
+    ) -> Role[Replies]:
         plan, shape = self.plan, self.shape(k, operation)
         measured = cluster_sizes(labels, k) if sizes is None else sizes
         subject = Subject(operation, k, compact_labels(labels))
@@ -227,7 +227,10 @@ class CheckedQuorum(Quorum):
             asked.append(Query(number, subject, chosen))
             return asked[-1]
 
-        inbox = yield from self.responders.answered(ask, partial(verify_replies, self.desk, measured, shape))
-        checked = reply_verification(plan, asked[-1], measured) is not None
-        basis = plan.code.basis.prefix(told_lanes(plan, measured, checked))
+        decoded: list[Array] = []
+        verify = partial(verify_replies, self.desk, measured, shape, passed=decoded.append)
+        inbox = yield from self.responders.answered(ask, verify)
+        if decoded:
+            return decoded[-1]
+        basis = plan.code.basis.prefix(told_lanes(plan, measured, False))
         return self.desk.believed(inbox, CodedDistances, basis, shape, 2)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from field.arrays import Array
+from field.cached import SharedValues
 from field.code.distances import decode_residues, widest_multiple
 from field.code.masking import PairKeys, add_mask, mask_context, mask_for, masking_partners
 from field.code.pair_check import HalfCheck, PairCheck
@@ -205,6 +206,15 @@ def reply_verification(
     None where nothing is compared, or no client is expected to deviate; and of what clusters cost, as the
     squares of rows do not cancel in it.
     """
+    key = plan.digest(), question.digest, question.round, sizes.tobytes(), after
+    return VERIFICATIONS.take(key, lambda: _verification(plan, question, sizes, after))
+
+
+VERIFICATIONS = SharedValues()
+
+
+def _verification(plan: CodedPlan, question: Query, sizes: Array, after: int) -> DistanceVerification | None:
+    """See `reply_verification`."""
     operation, clusters = question.operation, np.arange(len(sizes))
     apart, basis = operation in (Operation.GAIN, Operation.LOSS), plan.code.basis
     check: ReplyCheck | None = None
@@ -283,7 +293,7 @@ class CheckedAnswer:
         check_responders(plan, question)
         if me not in question.responders:
             return None
-        fresh = replace(question, round=question.round + 1) if after else question
+        fresh = question.renumber(1) if after else question
         check = reply_verification(plan, question, measured.sizes, after)
         if check is None:
             return blind(fresh, None)
@@ -296,7 +306,7 @@ class CheckedAnswer:
             return self.report(silence)
         columns = check.columns(measured)
         # The streams of this round dealt row 0.
-        reply = blind(replace(fresh, round=fresh.round + 1), checking.further(columns))
+        reply = blind(fresh.renumber(1), checking.further(columns))
         if isinstance(reply, MissingMessages):
             return reply
         fixed = check.asked.round(FIXED)
@@ -337,11 +347,12 @@ def verify_replies(
     question: Query,
     inbox: Mapping[PartyId, Any] | None,
     after: int = 0,
+    passed: Callable[[Array], None] = lambda decoded: None,
 ) -> Role[tuple[set[PartyId], dict[PartyId, MissingMessages]] | None]:
     """Check replies to a question; inbox: None if some are missing, which responders that wait are told.
 
     sizes: of the clusters that distances are measured to.  shape: of distances, or of numbers.  after: as in
-    `reply_verification`.
+    `reply_verification`.  passed: takes what they decode to, in the lanes of replies, once it passed.
     Returns who said no more meanwhile, and who could not go on: then replies must not be used.  None if all
     fits.
 
@@ -374,6 +385,7 @@ def verify_replies(
     asked.accept(weights, weights.combine(values, further), masks, words, check.lanes)
     if beyond.any():
         raise asked.out_of_range(check.owners(beyond))
+    passed(masked[: check.lanes])
     return None
 
 

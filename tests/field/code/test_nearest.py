@@ -50,6 +50,9 @@ def test_labels_and_sums_are_those_of_honest_replies(lanes, liars, k, m, threads
     code = LagrangeCode(Basis(LANE_PRIMES[:lanes]), 5 + 2 * liars + seed % 2, 1, 2)
     values, sizes, labels = case(code, k, m, seed)
     expected = decode_nearest(code, values, sizes, labels)
+    decoded = decode_nearest(code, code.decode(values, 2), sizes, labels, threads=threads)
+    assert (decoded[0] == expected[0]).all()
+    assert decoded[1] == expected[1]
     rng = np.random.default_rng(seed)
     lying = sorted(int(j) for j in rng.permutation(code.n)[:liars])
     for q, j in enumerate(lying):

@@ -63,7 +63,6 @@ def test_a_false_reply_about_new_points_reaches_no_server_that_decodes(monkeypat
 
     monkeypatch.setattr(distances, "verify_replies", unchecked)
     monkeypatch.setattr(replies, "reply_verification", lambda *_: None)
-    monkeypatch.setattr(distances, "reply_verification", lambda *_: None)
     assert (np.concatenate(model.predict(data)) != honest).any()
 
 

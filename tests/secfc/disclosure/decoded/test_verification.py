@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import secfc
+from field.cached import SharedValues
+from field.code.reply_check import DistanceCheck
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.messages import CodedDistances, MissingMessages
 from secfc.disclosure.checked.messages import CheckDealing, MaskedProducts, MaskedRow, RepliesFixed
@@ -53,6 +55,17 @@ def cluster_way(way="bisecting", m=48, **options):
 def plain(way, m=48, **more):
     options = {name: value for name, value in settings(way).items() if name != "threshold"}
     return secfc.fit(secfc.Lloyd(**options), federation(n=6, m=m), seed=1, **more)
+
+
+@pytest.mark.parametrize("way", ["two segments", "bare"])
+def test_weights_of_a_question_are_drawn_once_in_a_process(way, monkeypatch):
+    drawn, draw = [], DistanceCheck.draw_weights
+    monkeypatch.setattr(DistanceCheck, "draw_weights", lambda *of: drawn.append(of[0]) or draw(*of))
+    asked = sum(e.kind == "RepliesFixed" for e in cluster_way(way).transcript.envelopes) // 5
+    assert len(drawn) == asked > 0
+    monkeypatch.setattr(SharedValues, "take", lambda self, key, compute: compute())
+    cluster_way(way)
+    assert len(drawn) == asked + 6 * asked  # five responders and the server, each for itself
 
 
 def lying(kind, field, sender, seed, turn):
