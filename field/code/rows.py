@@ -206,7 +206,7 @@ class TiledRows(CodedRows):
         self, basis: Basis, m: int, width: int, *, threads: int = 1, storage: Storage = MEMORY
     ) -> None:
         super().__init__(basis, m, width, threads=threads, storage=storage)
-        count = -(-m // kernels.TILE)
+        count, self._normed = -(-m // kernels.TILE), 0  # lanes whose squared norms are there
         self._tiles = storage.zeros((basis.lanes, count, width + 1, kernels.TILE), np.int32)
 
     def add_rows(self, start: int, values: Array) -> None:
@@ -236,8 +236,7 @@ class TiledRows(CodedRows):
         return chosen
 
     def finish_rows(self) -> None:
-        for tiles, p in zip(self._tiles, self.basis.primes, strict=True):
-            microkernel.fill_norms(tiles, np.int64(LANE - p))
+        self._normed = 0
 
     def sum_clusters(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
         # A row that moves is added and taken off: where most do, it takes less to sum all.
@@ -266,6 +265,9 @@ class TiledRows(CodedRows):
             pseudo_mersenne.center_weights(sums.values[lane], sums.sizes, self.width + 1, p)
             for lane, p in enumerate(self.basis.primes[:lanes])
         ]
+        for lane in range(self._normed, len(weights)):
+            microkernel.fill_norms(self._tiles[lane], np.int64(LANE - self.basis.primes[lane]))
+        self._normed = max(self._normed, len(weights))
         return self._multiplied(weights, len(sums.sizes))
 
     def multiply_rows(self, factors: Array, initial: Array) -> Array:
