@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -59,31 +59,33 @@ async def meet_at_hub(
     path = waiting_path(session, me, peer)
     async with opening or contextlib.nullcontext():
         socket = await show_identity(url, me, path, identity, tls)
-    try:
+    with hearing_hub(url, me, socket):
         if await _ready(socket) != READY:
             raise ConnectionRefusedError(f"{url} does not speak as a hub")
         # Nothing else comes before the hub heard that this end is ready.
         channel = Socket.take_over(socket.transport, socket.connection_lost)
         await channel.write(GO)
         return channel
+
+
+@contextlib.contextmanager
+def hearing_hub(url: str, me: PartyId, socket: ClientConnection) -> Iterator[None]:
+    """Say what it means that the hub closes a connection before the peer is there, or says nothing."""
+    try:
+        yield
     except ConnectionClosed as error:
-        raise closed_error(url, me, error) from error
+        if error.rcvd is not None and error.rcvd.code == UNKNOWN:
+            raise NotAdmitted(
+                f"{url} does not let {me!r} in: its run file has another session, other names or another key "
+                "for this party. Compare the digests of the run files, and this key's fingerprint"
+            ) from error
+        raise ConnectionResetError(f"{url} broke the connection") from error
     except TimeoutError as error:
         socket.transport.abort()
         raise TimeoutError(f"{url} took the connection and said nothing for {ASK:g} s") from error
     except BaseException:
         socket.transport.abort()
         raise
-
-
-def closed_error(url: str, me: PartyId, error: ConnectionClosed) -> OSError:
-    """What it means that the hub closed a connection before the peer was there."""
-    if error.rcvd is not None and error.rcvd.code == UNKNOWN:
-        return NotAdmitted(
-            f"{url} does not let {me!r} in: its run file has another session, other names or another key "
-            "for this party. Compare the digests of the run files, and this key's fingerprint"
-        )
-    return ConnectionResetError(f"{url} broke the connection")
 
 
 async def show_identity(
@@ -103,21 +105,13 @@ async def show_identity(
         ) from error
     except WebSocketException as error:
         raise ConnectionRefusedError(f"{url} does not answer as a hub ({type(error).__name__})") from error
-    try:
+    with hearing_hub(url, me, socket):
         async with asyncio.timeout(ASK):
             nonce = await socket.recv()
         if not isinstance(nonce, bytes) or len(nonce) != NONCE:
             raise ConnectionRefusedError(f"{url} does not greet as a hub")
         await socket.send(identity.sign(challenge_to_sign(nonce, path)))
         return socket
-    except ConnectionClosed as error:
-        raise closed_error(url, me, error) from error
-    except TimeoutError as error:
-        socket.transport.abort()
-        raise TimeoutError(f"{url} took the connection and said nothing for {ASK:g} s") from error
-    except BaseException:
-        socket.transport.abort()
-        raise
 
 
 async def _ready(socket: ClientConnection) -> Any:
