@@ -81,12 +81,13 @@ def features():
         "rounded centers": {"centers": "rounded"},
     }
     rows = ["| policy | " + " | ".join(wants) + " |", "|---" * (len(wants) + 1) + "|"]
-    public, apart = (PublicFacts.of(data, 4.0) for data in (federation(), columns_apart()))
+    whole, apart = federation(), columns_apart()
 
     def possible(policy, want):
         try:
             way = with_parameters(way_of(policy), **want)
-            way.plan(apart if way.capabilities.joins else public)
+            data = apart if way.capabilities.joins else whole
+            way.foreseen(way.plan(PublicFacts.of(data, 4.0)), data)
         except (ValueError, secfc.ProtocolError):
             return False
         return True
