@@ -135,7 +135,7 @@ def _prepare_secfc(algorithm: SecFC, plan: Any) -> None:
         # A radius that fits the tiny run, and a basis that holds noise on it.
         from secfc.privacy import Bound
 
-        noisy: Any = algorithm.disclosure
+        noisy: Any = small.disclosure
         small = with_parameters(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
     try:
         tiny_run(small, sealed=True)
@@ -153,6 +153,8 @@ def small_membership(algorithm: SecFC) -> Membership:
     from secfc.coded.membership import Open, Private
 
     membership = algorithm.membership
+    if isinstance(membership, Joined) and algorithm.disclosure.capabilities.sums:
+        return Private(Committee(1), counts="hidden")  # by which squares are shared as well
     if isinstance(membership, Joined):  # whose columns lie side by side, as those of one
         return Private(Committee(1), merge=False) if membership.align == "ids" else Open()
     if not isinstance(membership, Private):
@@ -162,11 +164,11 @@ def small_membership(algorithm: SecFC) -> Membership:
 
 def small_disclosure(algorithm: SecFC) -> Disclosure:
     """The same policy for three clients, of whom the last deals if a client does."""
-    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
+    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, NoisySums, OwnLabels
     from secfc.roles.exchange import SERVER
 
     policy = algorithm.disclosure
-    if not isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
+    if not isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly | NoisySums):
         return policy
     if policy.dealer in (SERVER, None):
         return policy

@@ -60,7 +60,7 @@ def summarize_secfc(
         found = replace(found, follows=False, centers=placed_centers(way.disclosure, plan, result.details))
     if isinstance(membership, Joined):
         notes = *deviation_note(way, plan), *center_rounding_note(way, plan)
-        of_columns = ("Membership", joined_owners(federation, plan))
+        of_columns = ("Membership", joined_owners(plan))
         return replace(found, setup=threat_model(plan, leakage_under_policy(way), of_columns, *notes))
     if not isinstance(membership, Private):
         return found
@@ -274,10 +274,13 @@ def rows_are_ids(federation: Federation | None) -> bool:
     return federation is not None and federation.parties[0].ids is None
 
 
-def joined_owners(federation: Federation, plan: CodedPlan) -> str:
+def joined_owners(plan: CodedPlan) -> str:
     """Who has which columns of the same people, and who together would have all."""
+    names: Any = plan.terms and plan.terms.public.features
+    layout: Any = plan.layout
     owns = (
-        f"{party.name} {names_listed(list(party.features or ())) or 'none'}" for party in federation.parties
+        f"{client} {names_listed([names[column] for column in block]) or 'none'}"
+        for client, block in zip(plan.clients, layout.blocks, strict=True)
     )
     return (
         f"columns of the same people, each at one client: {'; '.join(owns)}. Any {plan.code.t + 1} clients "

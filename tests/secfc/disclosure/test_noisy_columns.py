@@ -14,6 +14,7 @@ from field.compare.shells import UNIT, WEIGHTS, shell_modulus, shell_sensitivity
 from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer
 from field.secrets.coins import SeededCoins
+from secfc import tiny_runs
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan, ColumnLayout
 from secfc.disclosure.noise import sums
@@ -91,6 +92,10 @@ def test_without_noise_the_sums_of_joined_integers_are_opened_bit_for_bit(monkey
     centers = result.centers[:, np.argsort(features)]
     near = np.linalg.norm(centers[:, None, :2] - CENTERS, axis=2).min(axis=0)
     assert near.max() < 0.3
+    # A server, which has no data, says of it what others do.
+    made = secfc.SecFC(3, threshold=result.plan.code.t, disclosure=way, membership=COLUMNS)
+    (owns,) = (said for what, said in made.account(result, None).setup if what == "Membership")
+    assert more.get("split") or "client-0 'x0'; client-1 'x1', 'x2', 'x3'; more-0 none" in owns
     # Labels would tell one owner of the columns of the other: nobody has any.
     assert all((labels == -1).all() for labels in result.labels)
     assert not {"SizeShare", "LabelShare", "OwnShare", "SelectedRowShare", "CodedCosts"} & kinds
@@ -234,6 +239,12 @@ def test_the_shell_joins_columns_under_a_budget_and_says_what_is_told(tmp_path, 
     refused = invoke("run", *asked, *paid, "--standardize", "standard", "--force")
     assert refused.exit_code == 2
     assert "no noise then covers" in " ".join(refused.output.split())
+
+
+def test_a_site_prepares_itself_for_columns_and_for_a_dealer_that_is_another_site():
+    """By a tiny run, in which neither the columns nor that site are."""
+    way = secfc.SecFC(3, 1, membership=COLUMNS, disclosure=policy(dealer="site-3"))
+    tiny_runs.prepare_kernels(way, None)
 
 
 # --- an audit ----------------------------------------------------------------------------------------
