@@ -206,11 +206,14 @@ TABLE = (
          "tests/secfc/coded/test_faults.py::test_where_a_client_deviates_a_run_is_exact_or_suspects_it"),
     ),
     DeviationRow(
-        "one client of the committee that compares, where each part is played by one", "labels",
+        "one client of the committee that compares, where each part is played by one",
+        "labels, and whether `Joined(max_explained=...)` withholds them",
         "**how near a row is to a border, and so rows**, in some hundred steps; where labels stay shared, in "
         "one try, whether the only row that changed its label is one of its choice",
         "`Threshold(deviating=1)`, the default of clients enough: without a dealer from `2 t + 2` on",
         "unnoticed", "labels+alone|owners+alone|final+alone",
+        ("tests/secfc/active/test_a24_withheld_labels.py::"
+         "test_who_speaks_last_has_labels_told_only_where_it_plays_its_part_alone",),
     ),
     DeviationRow(
         "one of the `t + 1` members that have parts of replies, without a dealer, by other bits of its part "
