@@ -49,6 +49,11 @@ def test_what_joined_columns_say_before_a_run_is_what_the_run_shows(code):
     assert ("of other points no label" in clients[0]) == (code == "OwnLabels()") == (len(result.history) == 0)
 
 
+def test_a_server_that_decodes_distances_has_no_clients_compare_them():
+    decoding = [code for code, policy in POLICIES.items() if not policy.capabilities.compares]
+    assert decoding == ["Distances()", "NoiseInShares(Budget(8, 1e-6), ...)"]
+
+
 @pytest.mark.parametrize("code", every(2, POLICIES))
 def test_what_a_policy_says_before_a_run_is_what_the_run_shows(code):
     policy, data = POLICIES[code], federation()
@@ -67,7 +72,7 @@ def test_what_a_policy_says_before_a_run_is_what_the_run_shows(code):
     # And so are distances: read off the server's own view.
     seen = DecodedView.of(result, result.plan, SERVER)
     question = next(iter(seen.questions()))
-    if policy.capabilities.exposes not in ("distances", "noisy distances"):
+    if policy.capabilities.compares:
         with pytest.raises(CannotDecode):
             seen.distances(question)
         return

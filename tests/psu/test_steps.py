@@ -14,7 +14,7 @@ from field.secrets.channels import Identity
 from psu import align, masked, opening, peeling, tables
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.identify import tags
-from psu.keys import Ephemeral, Secrets, deal_keys, key_dealers, take_keys
+from psu.keys import Ephemeral, Once, Secrets, deal_keys, key_dealers, take_keys
 from psu.messages import (
     HeldOnce,
     KeyPacket,
@@ -93,6 +93,11 @@ def test_keys_are_used_once(plan: UnionPlan) -> None:
     ring.channels[1].stream("s")
     with pytest.raises(AlreadyUsed):
         ring.channels[1].stream("s")
+    openings = Once()
+    openings.claim(3)
+    for number in (3, 2):
+        with pytest.raises(AlreadyUsed):
+            openings.claim(number)
 
 
 def test_directions_have_their_own_keys(plan: UnionPlan) -> None:
@@ -220,6 +225,9 @@ def test_blocks_out_of_place_are_blamed(plan: UnionPlan) -> None:
     assert caught.value.parties == (0,)
     with pytest.raises(UnionAborted, match="must"):
         tables.settle_share(plan, secrets[2], held, [1])
+    few = tables.empty_holding(Sheet("coins", 0, 10))
+    with pytest.raises(UnionAborted, match="2 clients deal coefficients, 3 must"):
+        tables.settle_share(replace(plan, n=5, mode=Committee(2)), secrets[2], few, [0, 1])
 
 
 @pytest.mark.parametrize("payload", [np.zeros(9, np.uint64), np.full(10, MERSENNE_61, np.uint64)])
@@ -330,6 +338,9 @@ def test_invented_ids_are_refused_by_members(plan: UnionPlan) -> None:
     fake = replace(turn, round=1, number=2, z=one, y=one, pure=np.array([1], np.uint8))
     with pytest.raises(UnionAborted, match="none"):
         opening.open_rows(member, fake)
+    # Who was told another z, y or pure has another history.
+    told = [(one + (j == 0), one + (j == 1), fake.pure ^ (j == 2)) for j in range(4)]
+    assert len({opening.next_history(turn.history, *each) for each in told}) == 4
 
 
 # --- malformed tables ----------------------------------------------------------------------------
@@ -344,6 +355,13 @@ def test_a_table_that_contradicts_itself_aborts(plan: UnionPlan) -> None:
     values = np.ascontiguousarray(table[:, :3])
     with pytest.raises(UnionAborted, match="contradicts"):
         peeling.read_values(peeling.start_peeling(plan, sheet), values)
+    # So does one of which more comes out than it has rows.
+    state = peeling.start_peeling(plan, sheet)
+    values = np.ascontiguousarray(tables.fill_table(plan, sheet, own, coins("r"))[:, :3])
+    assert peeling.read_values(state, values).found
+    full = np.zeros(sheet.rows, np.uint64)
+    with pytest.raises(UnionAborted, match="contradicts"):
+        peeling.read_values(replace(state, found=((full, full),)), values)
 
 
 def test_malformed_uploads_in_server_mode() -> None:
@@ -465,6 +483,7 @@ def malformed() -> list[Any]:
         lambda: Turn(*turn, vector, vector, bits * 0),
         lambda: Turn(*turn, vector, vector, bits * 16),
         lambda: Turn("s", 0, 1, (1, 0), bytes(32), vector, vector, bits),
+        lambda: Turn("s", 0, 1, (0, 0), bytes(32), vector, vector, bits),
         lambda: Turn("s", 0, 1, (0, 1), bytes(3), vector, vector, bits),
         lambda: UnionTags(vector, vector[:1]),
         lambda: UnionTags(big[0], vector),

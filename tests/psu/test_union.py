@@ -315,6 +315,8 @@ def test_plans_that_do_not_fit() -> None:
         UnionPlan(40, psu.Committee(7, 8), bytes(16))
     with pytest.raises(ValueError, match="n=1"):
         UnionPlan(1, psu.Server(), bytes(16))
+    with pytest.raises(ValueError, match=r"2t\+1\+spares = 6 are needed"):
+        UnionPlan(5, psu.Committee(2, 1), bytes(16))
     with pytest.raises(ValueError, match="min_clients"):
         UnionPlan(3, psu.Server(), bytes(16), min_clients=4)
     with pytest.raises(ValueError, match="no sheet"):

@@ -12,8 +12,11 @@ from field.code import range_check
 from field.code.consistency import DealingFault
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded import input_check
+from secfc.coded.duplicates import count_mask_dealers
+from secfc.coded.plan import HiddenOwnerLayout
 from secfc.coded.quorum import RANGE
 from secfc.data.inputs import build_algorithm
+from secfc.disclosure.decoded.polynomials import count_dealers
 from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
@@ -340,11 +343,16 @@ def project_in_a_run(monkeypatch):
 
 
 @pytest.mark.parametrize("t", [1, 2, 3])
-def test_of_those_who_verify_one_is_honest_whichever_t_are_not(t):
-    plan = algorithm(secfc.Distances(), t=t).plan(secfc.algorithm.PublicFacts.of(hold_bounded(), BOUND))
+def test_of_those_who_verify_or_deal_one_is_honest_whichever_t_are_not(t):
+    way, public = algorithm(secfc.Distances(), t=t), secfc.algorithm.PublicFacts.of(hold_bounded(), BOUND)
+    plan = way.plan(public)
     for gone in (0, 1):
         verifying = input_check.choose_verifiers(plan, plan.computing[gone:])
         assert len({*verifying}) == t + 1
+    assert count_mask_dealers(plan.code) == count_dealers(plan, colluding=t) == t + 1
+    # Of rows that all deal together the t who collude choose masks and rows together; of own rows one does.
+    mixed = way.complete(public, HiddenOwnerLayout(plan.m, len(plan.clients)))
+    assert (plan.projections.colluding, mixed.projections.colluding) == (1, t)
 
 
 def test_what_is_told_of_a_dealing_is_masked_whole_and_from_enough_clients(monkeypatch):

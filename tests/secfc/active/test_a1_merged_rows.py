@@ -23,12 +23,14 @@ from secfc.disclosure.checked.products import HolderCheck
 from secfc.disclosure.compare.candidates import NearestCenter
 from secfc.errors import (
     DisputedRows,
+    FaultyServer,
     PlanMismatch,
     RowsRefused,
     SuspectedParties,
     TooManyHolders,
     UnionFailed,
 )
+from secfc.kmeans import starts
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
@@ -241,9 +243,12 @@ def test_labels_costs_and_centers_are_those_of_the_points(policy, mode):
         assert result.cost == expected.cost
 
 
-def test_starts_and_restarts_choose_as_on_the_points():
+def test_starts_and_restarts_choose_as_on_the_points(monkeypatch):
     # A draw rounds distances to floats, which must not depend on the multiple.
     federation, _ = holding(COUNTS)
+    draw, weights = starts._draw_proportional, []
+    noted = lambda gaps, *rest: weights.append(gaps.tolist()) or draw(gaps, *rest)  # noqa: E731
+    monkeypatch.setattr(starts, "_draw_proportional", noted)
     options = {"init": KMeansPlusPlus(), "n_init": 3}
     algorithm = way(secfc.AssignmentsOnly(consent=True), k=4, **options)
     for seed in range(3):
@@ -252,8 +257,12 @@ def test_starts_and_restarts_choose_as_on_the_points():
         for rows, party in zip(result.rows, federation.parties, strict=True):
             points[rows] = party.points
         plain = build_algorithm(secfc.Lloyd, k=4, max_iter=3, scale=result.plan.quantizer.scale, **options)
+        drawn, weights[:] = weights[:], []
         expected = secfc.fit(plain, secfc.Federation.from_arrays([points]), seed=seed, bound=BOUND)
         assert all((a == b).all() for a, b in zip(result.history, expected.history, strict=True))
+        assert len(drawn) > 1
+        assert drawn == weights
+        weights.clear()
 
 
 @pytest.mark.parametrize("policy", [secfc.Distances(), secfc.AssignmentsOnly()], ids=["shown", "hidden"])
@@ -352,6 +361,17 @@ def test_clients_that_are_told_different_counts_share_nothing(mode, monkeypatch)
     wrong = secfc.fit(algorithm, federation, faults=network, bound=BOUND)
     expected = expected_of(wrong, federation)
     assert (wrong.history[1] != expected.history[1]).any()
+
+
+def test_no_row_has_more_holders_than_there_are_clients():
+    def more(e):
+        if e.kind == "Multiplicities":
+            held = e.body.held + np.uint16(N)
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, held=held))
+        return (e,)
+
+    with pytest.raises(FaultyServer, match=r"or more than there are"):
+        secfc.fit(way(secfc.Distances(dealt=True)), holding(COUNTS)[0], faults=more, bound=BOUND)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -23,6 +23,7 @@ from secfc.kmeans.loop import Trace
 from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import ITERATE, STRIDE
 from secfc.roles.messages import FinalResult
+from secfc.transport.simulate import simulate
 from tests.nightly import short
 from tests.secfc.queries import altered
 from tests.small import clustered
@@ -224,8 +225,15 @@ def test_a_final_clustering_that_nobody_found_is_refused(monkeypatch):
         return (e,)
 
     way = secfc.SecFC(k=3, threshold=1)
-    with pytest.raises((FaultyServer, SuspectedParties), match="other labels than those last opened"):
-        secfc.fit(way, federation(), faults=lie)
+    predict = partial(
+        secfc.fit(way, federation()).model.predict,
+        federation(),
+        coins=partial(SeededCoins, 0),
+        drive=lambda roles, *_: simulate(roles, faults=lie),
+    )
+    for run in (partial(secfc.fit, way, federation(), faults=lie), predict):
+        with pytest.raises((FaultyServer, SuspectedParties), match="other labels than those last opened"):
+            run()
     unchecked(monkeypatch)
     secfc.fit(way, federation(), faults=lie)
 

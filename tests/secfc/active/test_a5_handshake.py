@@ -156,6 +156,17 @@ def test_reflected_and_misdirected_countersignatures_are_refused():
         everyone[0].open(1, said[1][0])
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_who_countersigns_another_greeting_of_either_side_is_named(place):
+    everyone = {j: hands(PARTIES[j]) for j in range(3)}
+    heard = everyone[1]._seen_with
+    everyone[1]._seen_with = lambda j: tuple(bytes(32) if i == place else h for i, h in enumerate(heard(j)))
+    said = {j: h.countersign(others(j, everyone)) for j, h in everyone.items()}
+    with pytest.raises(HandshakeRefused, match="of another handshake came") as caught:
+        everyone[0].open(1, said[1][0])
+    assert caught.value.party == 1
+
+
 def test_a_greeting_of_another_party_is_nobodys():
     # c, who takes part, hands on the greeting of b as its own: bound to b's number, it is not.
     everyone = {j: hands(PARTIES[j]) for j in range(3)}

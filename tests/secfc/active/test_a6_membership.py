@@ -225,6 +225,7 @@ def test_what_is_opened_is_what_the_law_below_speaks_of(mode, held):
         excess = reference.excess(counts, weights.tolist(), MERSENNE_61)
         assert value == (rho[row] * excess + row * disjoint.draw_pad(secrets)) % MERSENNE_61
     assert (values[0] == 0) == disjoint.held_once(values[1], secrets) == (held is HELD["disjoint"])
+    assert not disjoint.held_once(0, secrets)  # as a server could say that knows no pad
 
 
 P = 5

@@ -16,6 +16,7 @@ from secfc.disclosure.checked.messages import OwnersHeard
 from secfc.roles.abort import Abort
 from secfc.roles.exchange import END, Exchange, Mailbox
 from secfc.transport import wire
+from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from tests.secfc.queries import leaves, query, unchecked, with_leaf
 from tests.secfc.transport.test_sealed import at, pair
@@ -126,11 +127,11 @@ def test_lists_of_what_a_peer_sent_would_be_noticed(monkeypatch):
 def test_more_numbers_than_clients_are_refused_at_once():
     labels = np.zeros(3, np.int8)
     with pytest.raises(ValueError, match="responders are at most 65536"):
-        query("DistanceQuery", 0, 2, labels, np.arange(1 << 17, dtype=np.int32))
+        query("DistanceQuery", 0, 2, labels, np.arange((1 << 16) + 1, dtype=np.int32))
     with pytest.raises(ValueError, match="distinct"):
         query("DistanceQuery", 0, 2, labels, np.array([1, 2, 1], np.int32))
     with pytest.raises(ValueError, match="numbers of clients are at most 65536"):
-        OwnersHeard(np.arange(1 << 17, dtype=np.int32))
+        OwnersHeard(np.arange((1 << 16) + 1, dtype=np.int32))
     for numbers, why in (([1, 0], "ascend"), ([0, 0], "distinct"), ([-(2**63), 2**63 - 1], "from 0")):
         with pytest.raises(ValueError, match=why):
             OwnersHeard(np.array(numbers))
@@ -164,6 +165,25 @@ def sockets_cost(size):
 
 def test_a_connection_takes_the_message_once():
     assert sockets_cost(1 << 26) <= 1.1
+
+
+def test_a_message_beyond_what_is_allowed_is_not_read(monkeypatch):
+    read, honest = [], Link.read_message
+    monkeypatch.setattr(Link, "read_message", lambda self, size: read.append(size) or honest(self, size))
+
+    def listens():
+        return list((yield Exchange({}, ("a",), round=1)))
+
+    async def converse(maximum):
+        links = await mesh(["a", "b"])
+        speaking = run_party(says(CodedDistances(np.ones((1, 2, 99), np.uint32))), links["a"], patience=0.3)
+        hearing = run_party(listens(), links["b"], patience=0.3, maximum=maximum)
+        return (await asyncio.gather(speaking, hearing))[1]
+
+    assert asyncio.run(converse(1 << 10)) == ["a"]
+    assert len(read) == 1
+    assert asyncio.run(converse(99)) == []
+    assert len(read) == 1  # it was announced only
 
 
 def sealed_cost(size):

@@ -114,6 +114,7 @@ def test_the_text_says_what_is_hidden_and_what_is_opened(held: dict[str, list[in
         "rows with equal IDs (column 'pid') are one point",
         "all 30 points",
         "What private membership hides - which client holds which point",
+        "each of these belongs to some of the other 2 clients",
         "to all: how many clients hold each point (not which)",
         "find the union of the IDs",
         "pseudonyms of the union",

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import secfc
 from field import SeededCoins
+from secfc.coded.messages import RowShares
 from secfc.coded.quorum import DEALING, CheaterIdentification, DealingVerdict
 from secfc.coded.union import Disputes, Multiplicities
 from secfc.data.inputs import with_parameters
@@ -914,7 +915,8 @@ def test_a_client_that_never_hears_the_result_has_no_labels(algorithm, kind):
 
 
 def test_messages_refuse_what_no_honest_party_sends():
-    labels = np.zeros(3, np.int8)
+    labels, shares = np.zeros(3, np.int8), [np.zeros((1, 2, 1), np.uint32)] * 2
+    assert RowShares(0, *shares).start == 0
     for build in (
         lambda: FinalResult(2, labels - 1, None),
         lambda: FinalResult(2, labels, np.zeros((3, 2))),
@@ -930,6 +932,7 @@ def test_messages_refuse_what_no_honest_party_sends():
         lambda: Disputes(NUMBERS - 1),
         lambda: Disputes(NUMBERS[[0, 0]]),
         lambda: Disputes(NUMBERS.astype(float)),
+        lambda: RowShares(-1, *shares),
     ):
         with pytest.raises(ValueError, match=r"\w"):
             build()

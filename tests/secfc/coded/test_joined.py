@@ -10,6 +10,7 @@ import pytest
 
 import secfc
 from field.code.lagrange_code import LagrangeCode
+from psu.errors import UnionAborted
 from secfc.attacks.views import View
 from secfc.coded import joined
 from secfc.coded.joined import Joined, JoinedPlan
@@ -167,6 +168,14 @@ def test_people_with_a_column_twice_are_counted_and_refused():
         secfc.fit(way, federation, scale_features="standard")
     with pytest.raises(secfc.InputError, match="who of them has which rows is found by IDs alone"):
         secfc.fit(replace(way, membership=Joined(align="given")), federation)
+
+
+def test_a_row_of_nobody_and_of_more_than_all_ends_the_union():
+    counted = joined.HolderCount.of(((0,), (1,), (1,)))
+    assert counted.kept(np.array([1, 3, 5]))[0].tolist() == [False, True, True]
+    for sums in ([1, 0], [1, 6]):
+        with pytest.raises(UnionAborted, match="held by nobody, or more often than there are clients"):
+            counted.kept(np.array(sums))
 
 
 @pytest.mark.parametrize("lost", ["more-0", "client-1"])

@@ -260,6 +260,7 @@ def test_liars_and_lost_clients_together(disclosure):
         )
         check_exact(result, fed)
         assert result.liars == {"client-5": OFF}
+        assert algorithm(1, disclosure).losses(result.plan) == 2
     # With a third loss the lie is noticed and cannot be located.
     lost = silent("client-0", "client-1", "client-8", first=ITERATE)
     with pytest.raises((secfc.LiarsExceeded, secfc.TooFewReplies)):

@@ -171,6 +171,22 @@ def test_a_union_is_announced_when_it_is_whole_and_once():
     recheck.table, recheck.values = end, recheck.values[:0]
     with pytest.raises(SuspectedParties, match="the union"):  # of a table with no cell left to open
         recheck.check_union(union)
+    recheck, _, heard = recheck_table()
+    recheck.table, recheck.values = heard, np.zeros((len(heard.active), 3), np.uint64)
+    with pytest.raises(FaultyServer, match="the union"):  # another one than the table holds
+        recheck.check_union(align.announce_tags(*(part[1:] for part in heard.recovered_entries)))
+
+
+def test_a_server_that_asks_for_a_table_again_is_named():
+    begun = {}
+
+    def again(e):
+        if e.kind == "Begin":
+            begun[e.recipient] = e.body
+        return (replace(e, body=begun[e.recipient]) if e.kind == "Turn" and e.recipient in begun else e,)
+
+    with pytest.raises(FaultyServer, match="sent Begin during the union"):
+        secfc.fit(ways("turn", False), people("turn"), bound=64.0, faults=again)
 
 
 @pytest.mark.parametrize("options", [{}, {"counts": "hidden"}, {"merge": False}])

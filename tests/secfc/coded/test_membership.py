@@ -146,6 +146,13 @@ def test_a_server_with_another_key_for_one_client_is_found_out(monkeypatch):
 
     way = secfc.SecFC(k=2, threshold=1, membership=Private(tags="oblivious", quota=6))
     assert secfc.fit(way, federation).labels
+
+    def renamed(e):
+        own = e.kind == "EvaluationKey" and e.sender == SERVER
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, sender=0)) if own else e,)
+
+    with pytest.raises(secfc.FaultyServer, match="named a key of tags as another evaluator's"):
+        secfc.fit(way, federation, faults=renamed)
     monkeypatch.setattr(Evaluator, "answer", deviating)
     with pytest.raises(UnionFailed, match=r"of another key than the plan's \(server: proof\)") as caught:
         secfc.fit(way, federation)

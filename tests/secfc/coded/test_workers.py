@@ -16,7 +16,7 @@ from field.ring.basis import LANE_PRIMES
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.coded.messages import RowShares
-from secfc.coded.parameters import select_workers
+from secfc.coded.parameters import check_enough_workers, select_workers
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.model_share import from_plain_values, to_plain_values
 from secfc.data.inputs import build_algorithm
@@ -82,7 +82,21 @@ def test_centers_new_points_and_a_saved_model():
     new = points(9, rows=2, seed=1)
     assert (np.concatenate(secure.predict(new)) == np.concatenate(plain.predict(new))).all()
     again = dataclasses.replace(secure, model=from_plain_values(*to_plain_values(secure.model)))
+    spent, kept = ([one.left for one in each.model.allowances.values()] for each in (secure, again))
+    assert spent == kept
+    assert max(kept) < secure.plan.predictions  # saving renews nothing
     assert (np.concatenate(again.predict(new)) == np.concatenate(plain.predict(new))).all()
+
+
+def test_who_rests_is_told_of_no_more_points_than_there_are():
+    def more(e):
+        if e.kind == "InputPartyResult":
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, sizes=e.body.sizes + 99))
+        return (e,)
+
+    way = secfc.SecFC(k=3, threshold=1, runtime=secfc.Runtime(workers=4), max_iter=1)
+    with pytest.raises(secfc.FaultyServer, match="counts more points than m="):
+        secfc.fit(way, points(9), seed=0, faults=more)
 
 
 def test_noise_in_shares_is_that_of_workers():
@@ -320,6 +334,12 @@ BAD = {
     "(workers=5) with threshold=Threshold(max_cheaters=1)": {"max_cheaters": 1, "workers": 5},
     "(workers=4) with disclosure=OwnLabels(): owners hear labels": {"disclosure": "own-labels"},
 }
+
+
+def test_workers_are_enough_for_cheaters_too():
+    check_enough_workers(5, 5, 1, 1, 1)
+    with pytest.raises(secfc.InputError, match=r"2\*\(ell\+t-1\)\+1\+2\*max_cheaters = 5 of them"):
+        check_enough_workers(4, 4, 1, 1, 1)
 
 
 @pytest.mark.parametrize("text", BAD)

@@ -1,6 +1,7 @@
 """Roles, driver and messages: who sees what, what a lost or broken peer causes, what stays hidden."""
 
 import dataclasses
+import json
 from collections import Counter
 from functools import partial
 
@@ -400,6 +401,12 @@ def test_every_public_parameter_is_in_the_digest(change):
     other = with_parameters(ALGORITHM, **change)
     assert ALGORITHM.plan(public).digest() != other.plan(public).digest()
     assert ALGORITHM.plan(public).digest() == dataclasses.replace(ALGORITHM).plan(public).digest()
+
+
+def test_every_field_of_a_plan_that_parties_agree_on_is_described():
+    plan = ALGORITHM.plan(PublicFacts.of(federation()))
+    told = {fact.split(".")[1] for fact in json.loads(plan.description) if fact.startswith("plan.")}
+    assert {f.name for f in dataclasses.fields(plan) if f.metadata.get("agreed", True)} <= told
 
 
 def test_revealed_centers_are_the_means():

@@ -321,6 +321,7 @@ def test_a_plan_spares_no_more_clients_than_a_sum_does_without(n, losses, ell, s
             assert (total.total == n - spared).all()
     for way in (secfc.FederatedLloyd(3), secfc.FedDPKMeans(3, 9.0, 1e-6)):
         assert way.capabilities.losses(SimpleNamespace(sums=plan, floor=1)) == spared
+    assert secfc.FederatedLloyd(3).capabilities.losses(SimpleNamespace(sums=plan, floor=2)) == 0
 
 
 def test_who_vanished_while_sharing_is_not_counted_anywhere():
