@@ -86,6 +86,18 @@ def test_the_factor_of_the_start_is_no_other_comparison():
     ask_committee(federation(), AssignmentsOnly(), init=CenterSeparation())
 
 
+def test_what_masks_are_bound_to_is_another_for_other_labels_of_the_same_sizes(monkeypatch):
+    found, match = [], participant.ComparisonClient.match
+    monkeypatch.setattr(
+        participant.ComparisonClient, "match", lambda *given: found.append(match(*given)) or found[-1]
+    )
+    ask_committee(federation(), secfc.AssignmentsOnly(), max_iter=1)
+    one, labels = found[0], found[0].question.labels
+    same, other = (altered(one.question, labels=each) for each in (labels.copy(), labels[::-1].copy()))
+    assert dataclasses.replace(one, question=same).context == one.context
+    assert dataclasses.replace(one, question=other).context != one.context
+
+
 def test_without_a_dealer_the_committee_keeps_its_own_replies():
     faults = changing("CompareQuery", lambda b: altered(b, members=numbers(0, 1, 6)))
     with pytest.raises(FaultyServer, match="other players than the first that did not fall silent"):

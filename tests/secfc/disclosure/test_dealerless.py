@@ -1,6 +1,7 @@
 """Assignments without a dealer: plaintext labels, survivors, and views that hold labels and noise."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from field.secrets.coins import Coins, SeededCoins
 from secfc.attacks.views import View
 from secfc.coded.messages import MaskedBits
 from secfc.coded.queries import Query
+from secfc.disclosure.dealerless.policy import DealerlessParty
 from secfc.disclosure.dealerless.steps import AnswerRounds, SetKeys, StalledStep, setup_replicated_keys
-from secfc.errors import FaultyClient, TooFewReplies
+from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, run_alone
@@ -130,6 +132,14 @@ def test_silent_clients_are_replaced_and_masks_are_fresh():
     assert_plaintext(result, data)
     assert asked[1] == (0, 1, 2)
     assert all(1 not in committee for committee in asked[2:])
+
+
+def test_the_reply_of_who_alone_has_a_part_is_told_nobody_else():
+    plan = cluster(federation(5, 20, 2), secfc.AssignmentsOnly(dealer=None), max_iter=1).plan
+    party = DealerlessParty(plan, "client-0", PairKeys({}), SeededCoins(0, "x"))
+    party.check(SimpleNamespace(responders=np.arange(3), members=np.arange(3)))
+    with pytest.raises(FaultyServer, match="asked for a committee of others than the responders"):
+        party.check(SimpleNamespace(responders=np.arange(1, 4), members=np.arange(3)))
 
 
 def test_a_lost_link_costs_its_sender_the_seat():

@@ -243,6 +243,19 @@ def test_a_server_that_names_sizes_or_asks_who_else_hears_is_refused():
     with pytest.raises((FaultyServer, SuspectedParties), match="asked"):
         own(data, faults=shown)
 
+    # Nor does a run begin anew with a committee of which nobody is lost.
+    begun = {}
+
+    def anew(e):
+        if e.kind == "LloydStepQuery":
+            first = begun.setdefault(e.recipient, e.body)
+            if e.body.at.step == 2:
+                object.__setattr__(e, "body", altered(first, round=e.body.round))
+        return (e,)
+
+    with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has"):
+        own(data, faults=anew)
+
 
 def test_shown_early_would_be_labels_of_a_step_and_is_refused():
     def faults(e):

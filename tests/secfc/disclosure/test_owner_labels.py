@@ -1,5 +1,8 @@
 """Own labels: at every step those of plaintext Lloyd, and views that show no other point's label."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +13,8 @@ from field.compare.bitslice import unpack_bits
 from secfc.coded.membership import Private
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
+from secfc.disclosure.owner_labels.run_state import ClientRunState
+from secfc.errors import SuspectedParties
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import SERVER, run_alone
@@ -228,6 +233,31 @@ def test_centers_are_opened_by_consent_and_not_of_small_clusters():
     assert np.isnan(some).any()
     assert np.nanmax(np.abs(some - result.centers)) == pytest.approx(0)
     assert tell_owners(data, k=3).centers is None
+
+
+def test_a_step_that_is_taken_again_opens_the_same_sizes():
+    run = ClientRunState()
+    run.opened(1, [3, 4], ("client-0",))
+    run.opened(1, [3, 4], ("client-1",))
+    with pytest.raises(SuspectedParties, match="opened other sizes than before"):
+        run.opened(1, [4, 3], ("client-1",))
+
+
+def test_sizes_that_add_up_to_more_than_all_points_end_the_run():
+    data = federation(5, 60, 2)
+    way = partial(tell_owners, data, k=3, threshold=secfc.Threshold(1, deviating=0))
+    prime = way().plan.code.basis.primes[0]
+
+    def faults(e):
+        if e.kind == "SizeShare" and e.sender == "client-0":
+            # Each is that of some clusters, and what is left for the last is below 0.
+            values = e.body.values.astype(np.uint64)
+            values[0, :2] = (values[0, :2] + 25) % prime
+            e = replace(e, body=replace(e.body, values=values.astype(e.body.values.dtype)))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match="add up to what no labels have"):
+        way(faults=faults)
 
 
 @pytest.mark.parametrize("kind", every(2, ["DeliverLabels", "OwnShare", "LloydStepQuery", "SizeShare"]))

@@ -278,7 +278,12 @@ def test_under_pads_the_server_sees_uniform_residues_and_else_sums():
     result, view, _ = seen(points)
     assert "RunKey" not in {e.kind for e in view.messages}
     assert not len(others_sums(view).sums)
-    assert others_sums(View.of(result, result.plan, (SERVER, "client-2"))).sums.any()
+    of = lambda *who: others_sums(View.of(result, result.plan, (SERVER, *who))).sums  # noqa: E731
+    assert of("client-2").any()
+    assert (of("client-1") != of("client-2")).any()
+    # Two that collude take off what both added: whoever they are, all of it together is one sum.
+    one, other = (of("client-1") + of(c) - of("client-1", c) for c in ("client-0", "client-2"))
+    assert (one == other).all()
     outcome = FederatedLloyd(3).outcome(result.plan, SERVER, result.details)
     assert (outcome.centers, outcome.n_iter, outcome.share, outcome.cost) == (None, None, None, None)
 
@@ -336,16 +341,19 @@ def test_no_two_pads_are_alike_and_none_is_of_other_clients():
 def test_totals_that_no_rows_have_end_the_run():
     data = secfc.Federation.from_arrays(np.array_split(blobs(40, 2, 3, 0)[0], 4))
 
-    def lying(e):
+    def lying(place, e):
         if e.kind != "SharedTotals":
             return (e,)
         told = e.body.values.copy()
-        told[:, -2] ^= 1 << 20  # points of a cluster
+        told[:, place] ^= 1 << 20
         return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=told)),)
 
-    for blind, error in ((True, SuspectedParties), (False, FaultyServer)):
+    # Points of a cluster, and clients of which a label changed.
+    for (blind, error), place in itertools.product(
+        ((True, SuspectedParties), (False, FaultyServer)), (-2, -1)
+    ):
         with pytest.raises(error, match="no points have"):
-            secfc.fit(FederatedLloyd(3, blind=blind), data, seed=0, faults=lying)
+            secfc.fit(FederatedLloyd(3, blind=blind), data, seed=0, faults=partial(lying, place))
 
 
 @pytest.mark.parametrize(("blind", "floor"), list(itertools.product((True, False), (1, 5))))

@@ -14,6 +14,7 @@ from secfc.attacks.views import View
 from secfc.errors import Caution, FaultyServer, InputError, SuspectedParties, TooFewReplies
 from secfc.federated import model
 from secfc.federated.algorithm import FederatedLloyd
+from secfc.federated.columns import Columns
 from secfc.federated.model import KnownCenters, nearest_offered, possible_sums, sums_of
 from secfc.kmeans.starts import GivenLabels
 from secfc.metrics import accuracy, observed_cost
@@ -440,6 +441,7 @@ def test_clients_that_no_feature_connects_are_named():
         (lambda: bad(((0, 1), (0, 1))), "n=2: each client has the other's sum by subtraction"),
         (lambda: bad(coarse="no"), "coarse='no'"),
         (lambda: bad(scale=0.01, rows=30), "rounding loses much of the data of client"),
+        (lambda: Columns(("a",), ("x",), ((0, 0),), ((0, 1),), (0,)), "2 features, 1 of them distinct"),
     ],
 )
 def test_what_cannot_be_is_refused(build, message):

@@ -15,6 +15,7 @@ from secfc.errors import InputError
 from secfc.federated import model
 from secfc.federated.algorithm import FederatedLloyd
 from secfc.federated.model import KnownCenters, nearest_offered, sums_of
+from secfc.federated.starts import SampledRows
 from tests.nightly import trials
 from tests.secfc.federated.test_course import blobs, least_of_pairs, opened_labels, play, twin
 
@@ -175,3 +176,12 @@ def test_a_floor_takes_samples_that_hold_it_without_those_that_are_lost_and_one_
 def test_plans_foretell_starts_on_samples(floor):
     way = FederatedLloyd(3, Sampled(2000, 3), floor=floor)
     assert secfc.plan(way, n=3, m=100_000_000, d=2, bound=64.0).plan.start == Sampled(2000, 3)
+
+
+def test_rows_that_a_floor_keeps_in_sums_are_summed_whether_or_not_a_sample_has_them():
+    points = np.random.default_rng(0).integers(-9, 9, (12, 2))
+    drawn = SampledRows(model.ClientRows([(0, points)], points.shape, 9), [np.arange(5)])
+    for last in (5, 12):
+        labels = np.where(np.arange(12) < last, 0, -1).astype(np.int32)
+        sums, counts = drawn.sum_rows(labels, 1)
+        assert (sums[0].tolist(), counts.tolist()) == (points[:last].sum(axis=0).tolist(), [last])

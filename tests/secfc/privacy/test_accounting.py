@@ -35,6 +35,7 @@ from secfc.privacy.accountant import (
     pld_epsilon,
     rdp_epsilon,
 )
+from secfc.privacy.calibration import discrete_multiplier
 from secfc.privacy.events import _ripple
 from secfc.privacy.ledger import Promise
 
@@ -279,6 +280,9 @@ def test_noise_that_is_too_narrow_to_be_smooth_is_known_by_its_zcdp_bound_alone(
         e = 2 * sum(math.exp(-2 * math.pi**2 * variance * q * q) for q in range(1, 9))
         assert e / (1 - e) <= _ripple(variance) <= e / (1 - e) * (1 + 2 * e + 2e-9)
     assert _ripple(0.01) == math.inf
+    # Nor is it taken for a sum of many entries where a multiplier is sought.
+    found = discrete_multiplier(Budget(8.0, DELTA), sensitivity=1.0)
+    assert found == pytest.approx(discrete_multiplier(Budget(8.0, DELTA)), rel=1e-6)
 
 
 def test_noise_of_colluders_does_not_count():

@@ -5,6 +5,7 @@ Each finding is false with probability ALARM at most, over the seeds of the test
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,8 +26,9 @@ from secfc.privacy import (
     many_runs,
     one_run,
 )
+from secfc.privacy import audit as audits
 from secfc.privacy.accountant import epsilon
-from secfc.privacy.audit import GaussianShift, audit, many_gaussian_runs
+from secfc.privacy.audit import AuditedRun, GaussianShift, audit, many_gaussian_runs
 
 ALARM = 1e-6
 DELTA = 1e-5
@@ -206,3 +208,10 @@ def test_audits_that_cannot_say_anything_are_refused():
         many_runs(np.zeros(9), np.zeros(9), delta=0.0, alarm=0)
     with pytest.raises(ValueError, match="guesses="):
         one_run(np.zeros(9), np.zeros(9, bool), guesses=10, delta=0.0)
+
+
+def test_half_an_alarm_is_for_all_noise_together_and_half_for_all_releases(monkeypatch):
+    contributions = (SimpleNamespace(measured=1.0, deviation=1.0, size=1),) * 4
+    for chance, faint in ((0.49 / 4, 4), (0.51 / 4, 0)):
+        monkeypatch.setattr(audits, "_chance", lambda *_, chance=chance: chance * ALARM)
+        assert len(AuditedRun(contributions, 1.0, ALARM).faint_releases) == faint

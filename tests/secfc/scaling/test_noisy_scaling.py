@@ -131,6 +131,7 @@ def test_means_deviate_by_what_was_claimed():
     assert not 0.75 < share / 4 < 1.25  # the control: half the noise would be seen
     # The noise of clients that do not collude reaches the multiplier that the ledger charges.
     noise = plan.noise
+    assert noise.sensitivity >= (2 * noisy.STEPS + 1) * math.sqrt(noise.features)
     assert noise.honest == 5 - 1 - 2
     assert math.sqrt(noise.honest) * float(noise.each.value) >= noise.multiplier * noise.sensitivity
     assert noise.event.each * math.sqrt(noise.honest) == pytest.approx(noise.multiplier)

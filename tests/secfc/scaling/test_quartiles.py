@@ -265,6 +265,16 @@ def test_a_client_that_counts_falsely_reads_the_largest_value_of_the_others(monk
     assert found.units[0] > 1.2 * truth.units[0]
 
 
+def test_counts_are_ascending_and_within_the_values_and_these_within_the_rows():
+    good = np.full((1, quartiles.WIDTH), 5)
+    good[0, 1] = 0
+    assert quartiles.are_counts(good, 5)
+    for at, count in ((0, 6), (0, 4), (1, -1), (2, 6), (-1, 6)):
+        bad = good.copy()
+        bad[0, at] = count
+        assert not quartiles.are_counts(bad, 5)
+
+
 @pytest.mark.parametrize("lie", [10**6, -(10**6)])
 def test_counts_that_no_rows_have_end_the_run(monkeypatch, lie):
     honest = QuantileSearch.counts

@@ -26,7 +26,7 @@ from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER
 from secfc.scaling import moments
 from secfc.scaling.algorithm import Scaled, apply_scaling
-from secfc.scaling.roles import MAGNITUDES, MOMENTS, ScaledPlan, scale_at_client
+from secfc.scaling.roles import MAGNITUDES, MOMENTS, ScaledPlan, check_possible, scale_at_client
 from secfc.scaling.scaling import Scaling
 from secfc.scaling.ways import FillMeans, Range, Standardize
 from secfc.secure_sum.protocol import SumPlan, add_wave, encode_disjunction, last_round, reduce_total
@@ -396,6 +396,10 @@ def test_sums_that_no_rows_have_end_the_run():
         with pytest.raises(SuspectedParties, match="no rows have the sums") as caught:
             secfc.fit(inner, hold_points(), scale_features="standard", faults=faults)
         assert "client-2" in caught.value.parties
+    # No two values have the sum 3 and squares that sum to 4.
+    check_possible(plan, 2, np.array([[2, 2, 2]], object))
+    with pytest.raises(SuspectedParties, match="no rows have the sums"):
+        check_possible(plan, 2, np.array([[2, 3, 4]], object))
 
 
 @pytest.mark.filterwarnings("ignore:.*is it in the same unit")
@@ -515,6 +519,7 @@ def test_an_offset_that_eats_the_digits_is_refused(offset, message):
         (lambda: Range({"a": (0, 1)}), "ranges of a for the features"),
         (lambda: Scaling((0.0,), (1.0,), 1.0), "a scaling of 1 feature for d=4"),
         (lambda: Scaling((0.0,), (-1.0,), 1.0), "not negative"),
+        (lambda: Scaling((0.0,), (np.inf,), 1.0), "units are finite"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(way, message):
