@@ -35,12 +35,16 @@ def findings(data):
     return [str(found) for found in verify_chain(data)]
 
 
-def test_a_file_that_its_site_wrote_is_whole_and_private(log):
+def test_a_file_that_its_site_wrote_is_whole_and_private(log, monkeypatch):
     assert findings(log.path.read_bytes()) == []
     assert findings(b"") == []
     assert log.path.stat().st_mode & 0o777 == 0o600
     assert [said["n"] for said in log.entries()] == list(range(5))
     assert log.head() == Head(5, hash_line(log.path.read_bytes().splitlines()[-1]))
+    kept = []
+    monkeypatch.setattr(os, "fsync", lambda file: kept.append(os.fstat(file).st_size))
+    log.append("join", "finished")
+    assert kept[-1] == log.path.stat().st_size  # on disk, and all of it
 
 
 def rewritten(line, identity, **changes):

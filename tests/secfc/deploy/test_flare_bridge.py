@@ -13,7 +13,8 @@ pytest.importorskip("websockets")
 
 import secfc
 from secfc.deploy.flare.bridge import PIECE, WINDOW, Bridge
-from secfc.deploy.local import local_carrier, meet_locally
+from secfc.deploy.flare.pieces import HEADER, NAME, pack_piece, unpack_piece
+from secfc.deploy.local import LONGEST, local_carrier, meet_locally, peer_of
 from secfc.deploy.reconnect import NotAdmitted
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport.simulate import simulate
@@ -145,6 +146,9 @@ def test_what_was_said_to_an_older_connection_reaches_no_newer_one():
             assert not await made["b"].deliver("a", first, old, 0, b"late")
             assert not await made["b"].deliver("a", first, made["b"].ends["a"].name, 0, b"late")
             assert not await made["b"].deliver("stranger", first, old, 0, b"late")
+            now, far = made["b"].ends["a"], 2 * WINDOW  # further than an honest peer is ever ahead
+            late = made["b"].deliver("a", now.other.result(), now.name, now.taken + far, b"far")
+            assert not await asyncio.wait_for(late, 5)
             await again[0].write(b"new")
             assert await again[1].read(10) == b"new"
             for pipe in (mine, *again):
@@ -173,6 +177,27 @@ def test_a_party_ends_with_its_carrier_at_once_and_says_so():
             assert "Start its job again" in str(error)
 
     asyncio.run(converse())
+
+
+def test_a_piece_is_read_as_it_was_packed_and_never_without_its_number():
+    said = bytes(NAME), b"b" * NAME, 7, b"rest"
+    assert unpack_piece(pack_piece(*said)) == said
+    assert unpack_piece(pack_piece(*said)[:HEADER]) == (*said[:3], b"")
+    for size in (0, 2 * NAME, HEADER - 1):
+        with pytest.raises(ValueError, match="a piece is longer"):
+            unpack_piece(pack_piece(*said)[:size])
+
+
+def test_the_longest_line_names_a_peer():
+    async def heard(line):
+        reader = asyncio.StreamReader()
+        reader.feed_data(line)
+        reader.feed_eof()
+        return await peer_of(reader)
+
+    for length in (LONGEST, LONGEST + 1):
+        line = b"a" * (length - 1) + b"\n"
+        assert asyncio.run(heard(line)) == (line[:-1].decode() if length == LONGEST else None)
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\xff\n", b"a" * 5000, b""])

@@ -1,9 +1,14 @@
 """What FLARE is given, what a site lets it do, and who a site is: without FLARE."""
 
 import asyncio
+import contextlib
 import datetime
 import json
+import runpy
+import sys
 from dataclasses import replace
+from importlib.util import find_spec
+from queue import SimpleQueue
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +25,7 @@ from secfc.cli import main
 from secfc.cli.deploy.readiness import check_flare
 from secfc.deploy.flare import policy
 from secfc.deploy.flare.cards import BadCard, Card, Kit
-from secfc.deploy.flare.child import DONE_BEFORE, explain_exit_code, is_done_before
+from secfc.deploy.flare.child import CRASHES, DONE_BEFORE, Child, explain_exit_code, is_done_before
 from secfc.deploy.flare.project import job_files, project_file
 from secfc.deploy.history import PastRun, SiteHistory
 from secfc.deploy.keys import create_key_file
@@ -164,6 +169,7 @@ def edited(name, *path, to):
     (edited("resources.json", "class_list_enforcement_mode", to="warn"), "class_list_enforcement_mode"),
     (edited("resources.json", "allow_log_streaming", to=True), "allow_log_streaming"),
     (edited("authorization.json", "permissions", "lead", "byoc", to="any"), "lead bring code"),
+    (edited("authorization.json", "permissions", "lead", "byoc", to="o:site"), "lead bring code"),
     (edited("authorization.json", "permissions", "lead", to="any"), "lead bring code"),
     (lambda local: (local.parent / "startup" / "client.key").chmod(0o640), "may be read by others"),
     (lambda local: (local / "resources.json").unlink(), "cannot be read"),
@@ -201,6 +207,34 @@ def test_a_job_for_a_run_that_has_ended_is_told_from_one_that_goes_on(run_file, 
     assert "done before" in explain_exit_code(DONE_BEFORE)
     assert "the log beside" not in explain_exit_code(DONE_BEFORE)
     assert "the log beside" in explain_exit_code(2)
+
+
+def test_a_party_that_is_killed_again_and_again_is_given_up(tmp_path):
+    ended = SimpleQueue()
+    Child(["sh", "-c", "echo begun; kill -9 $$"], tmp_path / "log", ended.put).start()
+    assert ended.get(timeout=60) == -9
+    assert (tmp_path / "log").read_text().split() == ["begun"] * CRASHES
+
+
+def test_a_site_takes_part_in_no_other_run_than_the_jobs(run_file, kits, tmp_path, monkeypatch):
+    policy.write_site_rules(kits["north"], run_file.session, tmp_path / "north" / "site.toml")
+    # In the place of FLARE, which is not installed by day.
+    workspace = SimpleNamespace(get_root_dir=lambda: kits["north"].folder)
+    marks = dict.fromkeys(("publish", "final", "main"), lambda method: method)
+    collab = SimpleNamespace(workspace=workspace, **marks)
+    monkeypatch.setitem(sys.modules, "nvflare", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "nvflare.collab", SimpleNamespace(collab=collab))
+    job = runpy.run_path(find_spec("secfc.deploy.flare.job").origin)
+    session, digest = run_file.session.hex(), run_file.digest.hex()
+    for asked, why in (
+        ((session, digest), None),
+        ((session, bytes(32).hex()), "is not the job's"),
+        ((bytes(32).hex(), digest), "takes no part in this run"),
+    ):
+        site = job["FlareSite"](*asked)
+        with contextlib.nullcontext() if why is None else pytest.raises(job["Unfit"], match=why):
+            assert site._own()[3].digest == run_file.digest
+        site._loop.close()
 
 
 def strings(value):

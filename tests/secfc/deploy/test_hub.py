@@ -472,6 +472,16 @@ def test_a_hub_that_takes_a_connection_and_says_nothing_is_asked_anew(monkeypatc
         async with serve(lambda socket: socket.wait_closed(), "127.0.0.1", 0) as server:
             with pytest.raises(TimeoutError, match=r"took the connection and said nothing for 0\.2 s"):
                 await asyncio.wait_for(meet_at_hub(url_of(server), RUN, "a", "b", KEYS["a"]), 20)
+        # Nor is anything signed that is no greeting.
+        for greeting in (b"short", b"a" * 33, "a" * 32):
+
+            async def greet(socket, greeting=greeting):
+                await socket.send(greeting)
+                assert [said async for said in socket] == []
+
+            async with serve(greet, "127.0.0.1", 0) as server:
+                with pytest.raises(ConnectionRefusedError, match="does not greet as a hub"):
+                    await asyncio.wait_for(meet_at_hub(url_of(server), RUN, "a", "b", KEYS["a"]), 20)
 
     asyncio.run(converse())
 

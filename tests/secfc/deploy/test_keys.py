@@ -126,6 +126,7 @@ def test_an_operator_puts_a_key_under_a_passphrase_changes_it_and_takes_it_away(
     assert say("key", path) == (0, first)  # the second command typed shows it, and asks for nothing
     phrase = tmp_path / "phrase"
     phrase.write_text(f"{PHRASE}\n")
+    phrase.chmod(0o640)
     code, said = say(
         "key", path, "--passphrase", SECFC_PASSPHRASE_FILE=str(phrase), SECFC_NEW_PASSPHRASE=NEXT
     )

@@ -88,15 +88,22 @@ def test_clients_of_noisy_sums_speak_with_the_committee_and_the_server_alone():
         assert all(len(run.results[name].labels) == 10 for name in FED.names)
 
 
-@pytest.mark.parametrize(("whose", "error"), [(PLAIN, PlanMismatch), (FED.names[0], FaultyServer)])
-def test_a_server_that_tells_other_rows_is_found_out(whose, error):
+@pytest.mark.parametrize(
+    ("whose", "name", "error"),
+    [
+        (PLAIN, "rows", PlanMismatch),
+        (FED.names[0], "rows", FaultyServer),
+        (FED.names[0], "powers", FaultyServer),
+    ],
+)
+def test_a_server_that_tells_other_rows_is_found_out(whose, name, error):
     at, there = FED.names.index(whose), FED.names[2]
 
     def change(envelope):
         if envelope.kind == "AllArrivals" and envelope.recipient == there:
-            rows = envelope.body.rows.copy()
-            rows[at] += 1
-            return [replace(envelope, body=replace(envelope.body, rows=rows))]
+            told = getattr(envelope.body, name).copy()
+            told[at] -= 1
+            return [replace(envelope, body=replace(envelope.body, **{name: told}))]
         return [envelope]
 
     with pytest.raises(error):

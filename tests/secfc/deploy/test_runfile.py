@@ -559,6 +559,8 @@ total_epsilon = 4
 def test_an_error_shows_sixty_letters_of_a_value_at_most(letters, shown):
     with pytest.raises(InputError, match=f"^run.toml: k = {re.escape(shown)}: a whole number"):
         TomlTable({"k": letters * "x"}, "run.toml").get("k", int)
+    with pytest.raises(InputError, match="k = True: a whole number"):
+        TomlTable({"k": True}, "run.toml").get("k", int)
 
 
 def test_a_site_file_reads_and_an_unknown_key_refuses_to_start(tmp_path):
@@ -627,6 +629,7 @@ def test_a_large_site_beside_small_ones_is_refused_only_where_no_others_would_do
     ("threads = 0", "threads = 0: from 1 on"),
     ("threads = 5000", "threads = 5000: from 1 on"),
     ('scratch = "nowhere"', "is no folder: make it"),
+    ('scratch = "site.toml"', "is no folder: make it"),
 ])  # fmt: skip
 def test_what_a_machine_does_not_have_is_refused(tmp_path, line, why):
     path = tmp_path / "site.toml"

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import itertools
 import socket
+from types import SimpleNamespace
 
 import pytest
 
@@ -517,6 +518,8 @@ def test_a_word_on_progress_that_is_made_up_lets_go_of_messages_over_a_bare_chan
 
 @pytest.mark.parametrize("changed", [
     {"session": "another"}, {"me": "c"}, {"identity": Identity(b"c" * 32)}, {"pins": {"a": bytes(32)}},
+    # Whoever says that it is b, whose public key all know, and has another secret one.
+    {"identity": SimpleNamespace(public=Identity(b"b" * 32).public, sign=Identity(b"c" * 32).sign)},
 ])  # fmt: skip
 def test_who_is_not_the_pinned_peer_in_the_same_run_is_refused(changed):
     with pytest.raises(ConnectionError):

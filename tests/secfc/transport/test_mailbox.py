@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secfc.errors import ProtocolError
+from secfc.errors import ProtocolError, TooFewReplies
 from secfc.roles.exchange import PHASE, Exchange, Mailbox, run_alone
+from secfc.transport.simulate import simulate
 
 
 def waiting(number=0, expect=("a",), **options):
@@ -211,3 +212,16 @@ def test_in_whatever_order_they_come_all_are_handed_over_in_theirs(sender, order
         said.append(mailbox.collect()[sender])
     assert said == list(range(8))
     assert mailbox.count_waiting(sender) == 0
+
+
+def test_a_run_in_which_all_but_one_are_lost_is_none():
+    def waits(peer):
+        yield Exchange({}, (peer,), round=1)
+        raise TooFewReplies(1, ())
+
+    def ends():
+        yield Exchange({}, (), round=1)
+
+    assert set(simulate({"a": waits("b"), "b": ends(), "c": ends()}).silent) == {"a"}
+    with pytest.raises(TooFewReplies):
+        simulate({"a": waits("b"), "b": waits("a"), "c": ends()})
