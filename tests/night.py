@@ -47,6 +47,12 @@ Of mutants, what all runs drew, also of files that ran again since; who lived th
 
 {scores}
 
+Seed 0 is no draw: 150 mutants in 139 files were chosen by hand, and written down before any was tried.
+62 of them lived. Tests hold 58 of these since, one was of code that is gone, and three change nothing.
+A product of odd primes is never twice a number (`argmin.py`: `<` for `<=`). The term that `side_margin`
+exceeds stays below it without its 1. Sums of squares of numbers up to 2**33 (`sum_of_squares`) are exact
+below 2**29 of them.
+
 | shard | day | commit | seed | ended well | skipped | failed | seconds | failures |
 |---|---|---|---|---|---|---|---|---|
 """

@@ -496,3 +496,10 @@ def test_as_many_receivers_as_may_lie_are_named_and_one_more_is_a_dealing_that_i
     assert (finding.on_code, finding.receivers) == (True, (2,))
     lying = moved(lying, 5, "checks", (0, 1, 1), 5, LANES.primes[1])
     assert not judge_projections(code, pattern, lying, 1).on_code
+
+
+def test_what_is_cleared_tells_neither_sums_nor_checks():
+    opened = OpenedProjections(np.ones((2, 3), np.uint32), np.ones((2, 3), np.uint32))
+    opened.clear(slice(1, 3))
+    for told in (opened.sums, opened.checks):
+        assert told.tolist() == [[1, 0, 0], [1, 0, 0]]

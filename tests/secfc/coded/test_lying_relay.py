@@ -17,7 +17,7 @@ from secfc.coded.duplicates import DividedRows
 from secfc.coded.membership import Private
 from secfc.coded.union import Disputes
 from secfc.coded.union_recheck import CommitteeRecheck
-from secfc.errors import DisputedRows, SuspectedParties, UnionFailed
+from secfc.errors import DisputedRows, FaultyServer, SuspectedParties, UnionFailed
 from tests.secfc.coded.test_membership import check_exact, overlapping
 from tests.secfc.lying import saying
 
@@ -173,7 +173,7 @@ def test_a_union_is_announced_when_it_is_whole_and_once():
         recheck.check_union(union)
     recheck, _, heard = recheck_table()
     recheck.table, recheck.values = heard, np.zeros((len(heard.active), 3), np.uint64)
-    with pytest.raises(FaultyServer, match="the union"):  # another one than the table holds
+    with pytest.raises(SuspectedParties, match="the union"):  # another one than the table holds
         recheck.check_union(align.announce_tags(*(part[1:] for part in heard.recovered_entries)))
 
 

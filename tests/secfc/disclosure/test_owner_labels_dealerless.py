@@ -1,5 +1,6 @@
 """Own labels without a dealer: exactness, losses, and what the server with t clients is told."""
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -12,7 +13,7 @@ from field.secrets.coins import Coins
 from secfc.attacks.views import View
 from secfc.disclosure.checked import products
 from secfc.disclosure.owner_labels import dealerless
-from secfc.errors import TooFewReplies
+from secfc.errors import SuspectedParties, TooFewReplies
 from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import SERVER
 from tests.nightly import trials
@@ -84,6 +85,16 @@ def test_a_lost_client_costs_a_new_beginning():
 def test_what_does_not_fit_is_refused(parameters, remedy):
     with pytest.raises(ValueError, match=remedy):
         tell_owners(federation(12, 40, 2), dealer=None, **parameters)
+
+
+def test_members_that_say_different_things_of_changes_end_the_run():
+    def faults(e):
+        if e.kind == "SizeShare" and e.sender == "client-1":
+            e = dataclasses.replace(e, body=dataclasses.replace(e.body, same=not e.body.same))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match="contradict one another"):
+        tell_owners(federation(3, 40, 2), k=3, dealer=None, faults=faults)
 
 
 # --- views ---------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ Each finding is false with probability ALARM at most, over the seeds of the test
 
 import dataclasses
 import math
+from functools import partial
+from statistics import NormalDist
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +30,7 @@ from secfc.privacy import (
 )
 from secfc.privacy import audit as audits
 from secfc.privacy.accountant import epsilon
-from secfc.privacy.audit import AuditedRun, GaussianShift, audit, many_gaussian_runs
+from secfc.privacy.audit import AuditedRun, GaussianShift, audit, label_evidence, many_gaussian_runs
 
 ALARM = 1e-6
 DELTA = 1e-5
@@ -212,6 +214,21 @@ def test_audits_that_cannot_say_anything_are_refused():
 
 def test_half_an_alarm_is_for_all_noise_together_and_half_for_all_releases(monkeypatch):
     contributions = (SimpleNamespace(measured=1.0, deviation=1.0, size=1),) * 4
-    for chance, faint in ((0.49 / 4, 4), (0.51 / 4, 0)):
+    for chance, faint, weak in ((0.49 / 4, 4, True), (0.49, 0, True), (0.51, 0, False), (0.51 / 4, 0, True)):
         monkeypatch.setattr(audits, "_chance", lambda *_, chance=chance: chance * ALARM)
-        assert len(AuditedRun(contributions, 1.0, ALARM).faint_releases) == faint
+        found = AuditedRun(contributions, 1.0, ALARM)
+        assert (len(found.faint_releases), found.quiet) == (faint, weak)
+
+
+def test_each_bound_has_its_part_of_the_alarm():
+    # Where all that could be seen was seen, a bound is a root of its part.
+    sure = partial(pow, ALARM / 2)
+    present, absent = np.ones(200), np.zeros(200)
+    p = sure(1 / 100)  # the other half chose the threshold
+    assert many_runs(present, absent, delta=0.0, alarm=ALARM).epsilon == pytest.approx(math.log(p / (1 - p)))
+    p = sure(1 / 200)
+    found = many_gaussian_runs(present, absent, threshold=0.5, alarm=ALARM)
+    assert found.mu == pytest.approx(NormalDist().inv_cdf(p) - NormalDist().inv_cdf(1 - p))
+    labels, p = np.arange(200) % 4, (ALARM / 4) ** (1 / 50)
+    found = label_evidence(labels, labels, 4, absent=False, alarm=ALARM)
+    assert found.epsilon == pytest.approx(math.log(p) + math.log(3 / (1 - p)))
