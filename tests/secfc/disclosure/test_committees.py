@@ -17,6 +17,7 @@ from secfc.coded.queries import Operation
 from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
 from secfc.disclosure.compare import client as participant
 from secfc.disclosure.compare import server as dealt
+from secfc.disclosure.compare.dealer import players_without_seed
 from secfc.disclosure.compare.session import may_open_distances
 from secfc.disclosure.decoded import replies
 from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
@@ -322,3 +323,10 @@ def test_a_client_opens_distances_to_a_start_if_it_consented_itself(dealer, cons
     asked = query("DistanceQuery", ITERATE, 2, np.zeros(70, np.int8), numbers(0, 1, 2))
     with contextlib.nullcontext() if consent else pytest.raises(FaultyServer, match="never shows"):
         assert client(asked, None) is not None
+
+
+def test_a_dealer_waits_for_seeds_of_members_too():
+    """Who plays without answering has a part of what is dealt, which nobody can deal without its seed."""
+    played = SimpleNamespace(responders=numbers(0, 1), members=numbers(1, 2, 4))
+    keys = SimpleNamespace(peers={0, 2})
+    assert players_without_seed(SimpleNamespace(question=played), keys).tolist() == [1, 4]
