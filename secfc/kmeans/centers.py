@@ -19,6 +19,7 @@ from field.code.rows import cluster_sizes
 from field.secrets.coins import Coins
 from secfc.algorithm import Driver
 from secfc.data.federation import Federation
+from secfc.errors import InputError
 from secfc.kmeans.loop import PlainSource, Step, Trace, lloyd
 from secfc.roles.exchange import PartyId, Role
 
@@ -35,7 +36,15 @@ class CentersModel:
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
-        """Nearest centers: one (m_j,) int32 array a client.  Nobody says anything."""
+        """Nearest centers: one (m_j,) int32 array a client.  Nobody says anything.
+
+        Raises InputError for a client that has some of the columns alone.
+        """
+        d = self.centers.shape[1]
+        for party in federation.parties:
+            rows, own = party.points.shape
+            if rows and own != d:
+                raise InputError(f"client {party.name!r} has {own} of d={d} columns: give new points whole")
         return [
             party.label_blocks(lambda _, block: nearest_center(block, self.centers))
             for party in federation.parties

@@ -19,6 +19,7 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan, ColumnLayout
 from secfc.disclosure.noise import sums
 from secfc.errors import IncompatibleOptions, InputError
+from secfc.kmeans.centers import nearest_center
 from secfc.privacy import Bound
 from tests.nightly import by_night
 from tests.secfc.coded.test_joined import divided, with_helpers
@@ -92,6 +93,10 @@ def test_without_noise_the_sums_of_joined_integers_are_opened_bit_for_bit(monkey
     centers = result.centers[:, np.argsort(features)]
     near = np.linalg.norm(centers[:, None, :2] - CENTERS, axis=2).min(axis=0)
     assert near.max() < 0.3
+    with pytest.raises(InputError, match="columns: give new points whole"):
+        result.predict(data)
+    whole = secfc.Federation.from_arrays([points[:, features]])
+    assert (result.predict(whole)[0] == nearest_center(points[:, features], result.centers)).all()
     # A server, which has no data, says of it what others do.
     made = secfc.SecFC(3, threshold=result.plan.code.t, disclosure=way, membership=COLUMNS)
     (owns,) = (said for what, said in made.account(result, None).setup if what == "Membership")
