@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import field.forks
+
 # Two unrelated projects publish packages called `field` and `psu`; secfc checks this marker.
 __secfc__ = True
 

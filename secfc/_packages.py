@@ -1,32 +1,8 @@
-"""Check that `field` and `psu` are ours: two unrelated projects publish packages of these names.
-
-And have forks wait for imports, as much is imported when it is first used.
-"""
+"""Check that `field` and `psu` are ours: two unrelated projects publish packages of these names."""
 
 from __future__ import annotations
 
 import importlib
-import os
-import threading
-import time
-
-LONGEST_IMPORT = 10.0  # seconds: a fork waits no longer
-
-
-def await_imports() -> None:
-    """Wait until no other thread imports a module: a forked child has its lock, and no thread to free it."""
-    end = time.monotonic() + LONGEST_IMPORT
-    while _imports_elsewhere() and time.monotonic() < end:
-        time.sleep(0.005)
-
-
-def _imports_elsewhere() -> bool:
-    found = [find() for find in [*importlib._bootstrap._module_locks.values()]]  # type: ignore[attr-defined]
-    return any(vars(lock).get("owner") not in (None, threading.get_ident()) for lock in found if lock)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=await_imports)
 
 
 def check(name: str) -> None:

@@ -112,8 +112,8 @@ ROOMS = {
     "secfc.pairs "
     "secfc.tiny_runs secfc.attack_runs secfc.kept_models secfc.cli.shell",
 }
-# Packages that only name what they offer, what checks them, and a word of Python's that is repaired.
-DOORS = {"field", "field.arrays", "field.cached", "psu", "secfc", "secfc._packages"}
+# Packages that only name what they offer, what checks them, and words of Python's that are repaired.
+DOORS = {"field", "field.arrays", "field.cached", "field.forks", "psu", "secfc", "secfc._packages"}
 
 # Only these may speak of NumPy's generators: experiments, data sets, and starts, which are public.
 EXPERIMENTS = (

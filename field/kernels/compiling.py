@@ -24,6 +24,8 @@ from numba import njit
 from numba.core import caching, event
 from numba.core.compiler_lock import global_compiler_lock
 
+from field.forks import LOCKS
+
 # Without types, as numba has none of these.
 FunctionCache: Any = caching.FunctionCache
 IndexDataCacheFile: Any = caching.IndexDataCacheFile
@@ -136,20 +138,8 @@ _loading = _Loading()
 event.register("numba:compiler_lock", _loading)  # type: ignore[no-untyped-call]
 
 
-# A process that is forked while a thread compiles would have that lock taken, and no thread to let it go: so
-# forking waits until nothing is compiled, and the child has the locks free.
-def _hold_locks() -> None:
-    global_compiler_lock.acquire()  # type: ignore[no-untyped-call]
-    _loading.guard.acquire()
-
-
-def _free_locks() -> None:
-    _loading.guard.release()
-    global_compiler_lock.release()  # type: ignore[no-untyped-call]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_locks, after_in_parent=_free_locks, after_in_child=_free_locks)
+# A process that is forked while a thread compiles would have these taken, and no thread to let them go.
+LOCKS.extend((global_compiler_lock, _loading.guard))
 
 
 def loading_seconds() -> float:

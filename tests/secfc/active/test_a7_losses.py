@@ -403,22 +403,43 @@ def compile_one():
         return 1
 
 
-def load_slowly():
+def load_slowly(name="secfc_slow_module", then=""):
     """Import a module that no other test imports, and that takes a moment."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "secfc_slow_module.py").write_text("import time\ntime.sleep(0.5)\none = 1\n")
+        (Path(folder) / f"{name}.py").write_text(f"import time\ntime.sleep(0.5)\none = 1\n{then}")
         sys.path.insert(0, folder)
         try:
-            return importlib.import_module("secfc_slow_module").one
+            return importlib.import_module(name).one
         finally:
             sys.path.remove(folder)
+
+
+def load_and_compile():
+    """Import a module that compiles, so that who forks must not wait for it with the lock of that."""
+    return load_slowly("secfc_slow_kernels", f"from {__name__} import compile_one\ncompile_one()\n")
+
+
+def load_while_another_compiles():
+    """Begin to import when who forks waits for the lock of compiling, and saw no import."""
+    with global_compiler_lock:
+        time.sleep(0.3)
+        other = threading.Thread(target=load_slowly, args=("secfc_later_module",))
+        other.start()
+        time.sleep(0.2)
+    other.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize(
     ("busy", "then"),
-    [(lambda: Slow().value, lambda: Slow().value), (compile_slowly, compile_one), (load_slowly, load_slowly)],
+    [
+        (lambda: Slow().value, lambda: Slow().value),
+        (compile_slowly, compile_one),
+        (load_slowly, load_slowly),
+        (load_and_compile, load_and_compile),
+        (load_while_another_compiles, lambda: load_slowly("secfc_later_module")),
+    ],
 )
 def test_a_child_that_is_forked_while_a_thread_works_does_not_wait_for_it(busy, then):
     thread = threading.Thread(target=busy)
