@@ -237,7 +237,8 @@ def write_results(
         write_plot(asked, found, settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
         delete_checkpoint(settings.checkpoint, federation)
-    if settings.as_json or not (is_quiet() and outputs.wanted and found.verified is not False):
+    written = outputs.wanted or settings.files
+    if settings.as_json or not (is_quiet() and written and found.verified is not False):
         _print(settings, found, outputs, withheld=outputs.wanted and given_out is None)
 
 
@@ -405,9 +406,9 @@ def _files(settings: Settings, found: Report, outputs: Outputs, withheld: bool) 
         yield f"{outputs.sites}/ (a file of each client, for itself)"
     if outputs.labels and not withheld and not outputs.to_stdout:
         who = "for data holders" if found.labels_paid else "each client's own: not covered by epsilon"
-        if settings.split == "columns" and not found.labels_paid:
-            who = "of no row: labels would tell one owner of the columns of others"
         yield f"{outputs.labels} ({who})"
+    if settings.split == "columns" and not outputs.wanted:
+        yield "no labels, which would tell one owner of the columns of others"
     yield from map(str, outputs.reports)
     if outputs.published:
         told = " and ".join(map(str, filter(None, (outputs.published, outputs.released))))

@@ -65,6 +65,16 @@ def check_distinct(settings: Settings, labels: Path | None, reports: Sequence[Pa
             raise RefusedInput(f"{option} {path} is written to already: give it another name.")
 
 
+def check_unlabeled(settings: Settings) -> None:
+    """Raise Refused where labels are to be written of a run in which nobody has any."""
+    for option, path in (("--labels", settings.labels), ("--site-labels", settings.site_labels)):
+        if path is not None:
+            raise RefusedInput(
+                f"{option} {path}: under noisy sums of joined columns nobody has a label, which would tell "
+                f"one owner of the columns of others: leave {option} out."
+            )
+
+
 def next_names(names: Sequence[Path]) -> tuple[Path, ...]:
     """Names of files in this folder, or the same with the first number from 2 on that none of them has."""
     for number in itertools.count(1):
@@ -124,9 +134,11 @@ class Outputs:
         """The output files of a run.  Raises Refused for one that could not or must not be written."""
         settings = asked.settings
         labels, reports = settings.labels, settings.report
+        if unlabeled := settings.split == "columns" and asked.get("disclosure") == "noisy-sums":
+            check_unlabeled(settings)
         if settings.files:
             own = (LABELS, REPORT) if settings.force else next_names((LABELS, REPORT))
-            labels = labels or (None if settings.site_labels else own[0])
+            labels = labels or (None if settings.site_labels or unlabeled else own[0])
             if not (reports or settings.as_json or settings.processes):
                 reports = own[1:]
         check_distinct(settings, labels, reports)

@@ -229,9 +229,11 @@ def test_the_shell_joins_columns_under_a_budget_and_says_what_is_told(tmp_path, 
     paid = "--disclosure", "noisy-sums", "--epsilon", 40, "--radius", 6, "--max-iter", 2
     done = invoke("run", *asked, *paid)
     assert done.exit_code == 0, done.output
-    assert "(of no row: labels would tell one owner of the columns of others)" in " ".join(
-        done.output.split()
-    )
+    said = " ".join(done.output.split())
+    assert "no labels, which would tell one owner of the columns of others" in said
+    assert not [*tmp_path.glob("*labels*")]
+    assert "see their clusters" not in said
+    assert "whose labels it is told" in said
     report = json.loads((tmp_path / "secfc-report.json").read_text())
     assert report["privacy"]["epsilon"]["everybody"] <= 40
     assert report["privacy"]["assumed"]["rows"] == "m = 60, and of which people"
@@ -244,6 +246,12 @@ def test_the_shell_joins_columns_under_a_budget_and_says_what_is_told(tmp_path, 
     refused = invoke("run", *asked, *paid, "--standardize", "standard", "--force")
     assert refused.exit_code == 2
     assert "no noise then covers" in " ".join(refused.output.split())
+    for where in (("--labels", "own.csv"), ("--site-labels", "own")):
+        refused = invoke("run", *asked, *paid, *where, "--force")
+        assert refused.exit_code == 2
+        assert f"nobody has a label, which would tell one owner of the columns of others: leave {where[0]}" in (
+            " ".join(refused.output.split())
+        )
 
 
 def test_a_site_prepares_itself_for_columns_and_for_a_dealer_that_is_another_site():
