@@ -334,7 +334,7 @@ def scale_rows(rows: CodedRows, factors: Array) -> None:
 # Who can compute tags of IDs: any client, or only the server and t+1 clients together.
 Tagging = Literal["shared key", "oblivious"]
 SHARED_KEY = (
-    "all clients share the key of tags, so any one of them can test guesses of IDs against the union at will, "
+    "all clients share the key of tags, so any one of them can test guesses of IDs against the union at will "
     "and see the clusters of those whose labels it is told"
 )
 

@@ -308,7 +308,8 @@ class _Post:
         """Raise JournalError where a peer took more of this party, which resumed, than that has on file.
 
         Rounds rise between two parties, so the journal has been replaced by an older copy, or another process
-        goes on with a second one: two contents under one mask or key would show both.
+        goes on with a second one: two contents under one mask or key would show both.  What peers took is
+        their word, so one that lies stops a party that resumed, and is named; no party that did not.
         """
         self.resumed = self.resumed or exchange.said or exchange.taken is not None
         if not self.resumed or exchange.taken is not None:
@@ -321,8 +322,8 @@ class _Post:
         if ahead:
             raise JournalError(
                 f"{', '.join(ahead)} took more than the journal of this party says was sent: it is an older "
-                "copy. Put back the one that was written last; if that is lost, end this run at all parties, "
-                "and start again in another directory"
+                "copy, unless that is a lie. Put back the one that was written last; if that is lost, end "
+                "this run at all parties, and start again in another directory"
             )
 
     def send(self, peer: PartyId, number: int, message: Any) -> None:

@@ -899,7 +899,7 @@ async def set_back(name, directory):
 
 
 def test_an_older_copy_of_a_journal_ends_before_another_word_is_said_in_its_place(tmp_path, monkeypatch):
-    with pytest.raises(JournalError, match=r"client-0 took more than the journal .* an older copy"):
+    with pytest.raises(JournalError, match="an older copy, unless that is a lie"):
         asyncio.run(set_back("labels only", tmp_path / "one"))
 
     async def trust(*_):
