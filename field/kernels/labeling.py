@@ -400,7 +400,8 @@ class LabelBounds:
         last, self.last = self.last, filtered
         if last is None or not self.steady or not np.array_equal(last.numbers, filtered.numbers):
             self.until.fill(-1)
-            self.gone = np.zeros(int(filtered.numbers.max()) + 1, np.float32)
+            # Rows may still have the label of a center that is gone.
+            self.gone = np.zeros(max(len(self.gone), int(filtered.numbers.max()) + 1), np.float32)
             return
         there = filtered.numbers
         total = (self.gone[there] + filtered.bound_moves(last)).astype(np.float32)

@@ -303,13 +303,21 @@ def test_bounds_of_other_centers_or_after_many_moves_are_none():
     rows = np.arange(300).reshape(-1, 1)
     ends, one, bounds = np.array([[0], [100], [250]]), np.ones((3, 1), int), LabelBounds(300)
     labels, tiles, looked = np.full(300, -1, np.int32), tile_rows(rows), []
-    for numbers, moved in (([0, 1, 2], 0), ([0, 1, 2], 0), ([0, 2], 0), ([0, 2], 300), ([0, 2], 0)):
+    for numbers, moved in (
+        ([0, 1, 2], 0),
+        ([0, 1, 2], 0),
+        ([0, 2], 0),
+        ([0, 2], 300),
+        ([0, 2], 0),
+        ([0, 1], 0),
+    ):
         decide = Decision(ends, one, np.array(numbers))
         bounds.moved = moved
         bounds.follow_centers(CenterFilter.of(ends, one, np.array(numbers), decide))
+        assert labels.max() < len(bounds.gone)  # also of a center that is gone
         looked.append(find_free(labels, bounds.until, bounds.gone, np.empty(301, np.int64)))
         assert (bounds.of_rows(slice(None)) is None) == (moved > 0)
         label_tiles(tiles, bounds.last, labels, bounds=bounds.of_rows(slice(None)))
         assert (labels == nearest_by_integers(rows, ends, one, np.array(numbers))).all()
-    assert looked[0] == looked[2] == looked[3] == looked[4] == 300
+    assert [looked[0], *looked[2:]] == [300] * 5
     assert looked[1] < 9
