@@ -1,11 +1,12 @@
-"""The nightly set, shard by shard: a file of tests, five mutants of a file of the packages, or `.ci/lowest`.
+"""The nightly set, shard by shard: a file of tests, or a part; five mutants of a file of code; `.ci/lowest`.
 
     .ci/nightly                              # what has no record of this state of the files, the oldest first
     .ci/nightly --minutes 60 secfc/deploy    # shards with this in their names, for an hour
     .ci/nightly --list                       # only name them
 
 Each shard that has ended has its row in `docs/nightly.md`, which is all that is kept: if the command is ended
-and begun again, it goes on with what is left.  No shard begins after the minutes; one that began goes on.
+and begun again, it goes on with what is left.  Each processor runs one.  None begins after the minutes; what
+began goes on.
 Exits with 1 if a row, new or old, tells of failures.
 """
 
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -30,15 +32,17 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs" / "nightly.md"
 MUTANTS = "mutants of "
 LOWEST = ".ci/lowest"
+# Files that take hours: each part has every so-manieth test, from another one on.
+PARTS = {"tests/secfc/active/test_a7_losses.py": 12, "tests/secfc/coded/test_faults.py": 24}
 # Of a pytest run, and of one of mutants, whose lives are failures.
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
 LIVES = re.compile(r"^\S+: (\d+) mutants in \d+ s, (\{.*\})$", re.MULTILINE)
 HEAD = """# Nightly runs
 
-What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of a file of tests, five
-mutants of a file, or `.ci/lowest`. A shard that has no line has not run by this command. `seed` is that of
-Hypothesis, and chooses mutants. A mutant that lived is no fault, but a rule that no test holds, and counts
-as failed.
+What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of a file of tests or a part of
+it, five mutants of a file, or `.ci/lowest`. A shard that has no line has not run by this command. `seed` is
+that of Hypothesis, chooses mutants, and which third of the losses of clients is tried. A mutant that lived
+is no fault, but a rule that no test holds, and counts as failed.
 Lines of an older commit are of other files than now: the command begins with the oldest.
 
 {sums}
@@ -133,7 +137,7 @@ def add_up(scores: list[Score]) -> Iterator[str]:
 
 def sum_by_commit(rows: dict[str, ShardRecord]) -> Iterator[str]:
     """The table of what parts of several days add up to: of which state of the files each speaks."""
-    yield "| commit | days | files of tests | failed | files of mutants | mutants | lived |"
+    yield "| commit | days | shards of tests | failed | files of mutants | mutants | lived |"
     yield "|---|---|---|---|---|---|---|"
     last = {row.commit: row.day for row in sorted(rows.values(), key=lambda row: row.day)}
     commits = sorted(last, key=lambda commit: (last[commit], commit))
@@ -152,7 +156,10 @@ def sum_by_commit(rows: dict[str, ShardRecord]) -> Iterator[str]:
 
 def shard_names() -> Iterator[str]:
     """All there are."""
-    yield from (str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").rglob("test_*.py")))
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        name = str(path.relative_to(ROOT))
+        parts = PARTS.get(name, 1)
+        yield from (name if parts == 1 else f"{name} {part}/{parts}" for part in range(1, parts + 1))
     yield from (MUTANTS + file for file in mutated_files())
     yield LOWEST
 
@@ -200,15 +207,16 @@ def summarize(name: str, output: str, code: int) -> tuple[int, int, int, str]:
 
 def run_shard(name: str, seed: int) -> ShardRecord:
     """Run one, and show what it said if it failed."""
-    words = [sys.executable, "-m", "pytest", name, f"--hypothesis-seed={seed}"]
-    if name.startswith(MUTANTS):
+    env, begun = dict(os.environ), time.monotonic()  # what mutants and the lowest run is the short suite's
+    if name == LOWEST:
+        words = [LOWEST]
+    elif name.startswith(MUTANTS):
         file = name.removeprefix(MUTANTS)
         words = [sys.executable, "-m", "tests.mutation", file, "-n", "5", "--seed", str(seed)]
-    elif name == LOWEST:
-        words = [LOWEST]
-    env, begun = {**os.environ, "HYPOTHESIS_PROFILE": "nightly"}, time.monotonic()
-    if name == LOWEST or name.startswith(MUTANTS):  # what they run is the short suite's
-        del env["HYPOTHESIS_PROFILE"]
+    else:
+        file, _, part = name.partition(" ")
+        words = [sys.executable, "-m", "pytest", file, f"--hypothesis-seed={seed}"]
+        env |= {"HYPOTHESIS_PROFILE": "nightly", "NIGHT": str(seed), "PART": part or "1/1"}
     told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     done = subprocess.run(words, cwd=ROOT, env=env, check=False, **told)
     *counts, failures = summarize(name, done.stdout, done.returncode)
@@ -217,6 +225,16 @@ def run_shard(name: str, seed: int) -> ShardRecord:
     commit, spent = call_git("rev-parse", "--short=7", "HEAD"), round(time.monotonic() - begun)
     commit += "" if is_current(commit) else " and changes"
     return ShardRecord(name, f"{datetime.now(UTC):%Y-%m-%d}", commit, seed, *counts, spent, failures)
+
+
+def run_shards(names: list[str], run: Callable[[str], ShardRecord], end: float) -> Iterator[ShardRecord]:
+    """Run those that begin before an end of the clock, one a processor, and yield each as it ends."""
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    try:
+        begun = [pool.submit(lambda name=n: run(name) if time.monotonic() < end else None) for n in names]
+        yield from (row for done in as_completed(begun) if (row := done.result()) is not None)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def main() -> int:
@@ -234,17 +252,15 @@ def main() -> int:
     rows, scores = read_record(RECORD.read_text()), read_scores(RECORD.read_text())
     names = list(shard_names())
     rows = {name: row for name, row in rows.items() if name in names}
+    due = due_shards(names, rows, is_current, given.words)
+    if given.list:
+        print(*due, sep="\n")
+        due = []
     end = time.monotonic() + 60 * given.minutes
-    for name in due_shards(names, rows, is_current, given.words):
-        if given.list:
-            print(name)
-            continue
-        if time.monotonic() > end:
-            break
-        rows[name] = run_shard(name, given.seed)
-        scores = keep_score(scores, rows[name])
+    for row in run_shards(due, lambda name: run_shard(name, given.seed), end):
+        rows[row.name], scores = row, keep_score(scores, row)
         write_record(rows, scores)
-        print(rows[name], flush=True)
+        print(row, flush=True)
     return int(any(row.failed for row in rows.values()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from datetime import date
 from itertools import product
 from typing import Any, TypeVar
 
@@ -12,6 +13,8 @@ from _pytest.mark.structures import ParameterSet
 from hypothesis import settings
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+# Which night it is: of `.ci/nightly` its seed.
+NIGHT = int(os.environ.get("NIGHT") or date.today().toordinal())
 T = TypeVar("T")
 
 
@@ -23,6 +26,11 @@ def short(value: T, nightly: T) -> T:
 def trials(count: int, nightly: int = 1000) -> settings:
     """So many examples of a property whose examples are costly."""
     return settings(deadline=None, max_examples=short(count, nightly))
+
+
+def tonight(cases: Iterable[T], nights: int) -> list[T]:
+    """One of so many parts of cases, of which each night takes the next."""
+    return list(cases)[NIGHT % nights :: nights]
 
 
 def in_turns(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:

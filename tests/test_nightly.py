@@ -1,7 +1,11 @@
 """The short suite ends soon where a property fails, and the same way every time."""
 
+import os
+import threading
+import time
 import tomllib
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from tests import night
+from tests import night, nightly
+from tests.conftest import pytest_collection_modifyitems
 from tests.mutation.__main__ import KNOWN, TARGETS, explains, importing_tests, mutated_files
 from tests.mutation.mutants import mutants
 from tests.night import ShardRecord, due_shards, read_record, summarize, write_record
-from tests.nightly import NIGHTLY, by_night, covering, every
+from tests.nightly import NIGHTLY, by_night, covering, every, tonight
 
 
 def examples_of_failure(profile):
@@ -114,6 +119,42 @@ def test_what_was_recorded_is_not_run_again_and_the_oldest_is_run_first(tmp_path
     due = ["d", "c", "b"]
     assert due_shards(["a", "b", "c", "d"], rows, lambda commit: commit != "old", []) == due
     assert due_shards(["a", "b", "c", "d"], rows, lambda commit: commit != "old", ["c"]) == ["c"]
+
+
+def test_parts_of_a_file_that_takes_hours_are_all_its_tests(monkeypatch):
+    for file, count in night.PARTS.items():
+        assert [name for name in night.shard_names() if file in name] == [
+            f"{file} {part}/{count}" for part in range(1, count + 1)
+        ]
+    config, found = SimpleNamespace(getoption=lambda _: "nightly"), []
+    for part in range(1, 4):
+        monkeypatch.setenv("PART", f"{part}/3")
+        pytest_collection_modifyitems(config, items := [*range(10)])
+        found += items
+    assert sorted(found) == [*range(10)]
+    assert found != sorted(found)
+
+
+def test_each_night_takes_another_part_and_leaves_none(monkeypatch):
+    found = []
+    for at in range(20261129, 20261132):
+        monkeypatch.setattr(nightly, "NIGHT", at)
+        found.append(tonight("abcdefgh", 3))
+    assert sorted(map(len, found)) == [2, 3, 3]
+    assert sorted("".join(map("".join, found))) == [*"abcdefgh"]
+
+
+def test_shards_that_began_are_waited_for_and_none_begins_after_the_end():
+    both = threading.Barrier(2)
+
+    def run_one(name):
+        if len(os.sched_getaffinity(0)) > 1:
+            both.wait(60)  # two of them run at once, or it breaks
+        return row(name)
+
+    far = time.monotonic() + 60
+    assert {each.name for each in night.run_shards(["a", "b", "c", "d"], run_one, far)} == {*"abcd"}
+    assert not [*night.run_shards(["a"], run_one, time.monotonic())]
 
 
 def test_parts_of_several_days_add_up_by_the_files_that_they_were_of():

@@ -1,6 +1,6 @@
 """Any one party, and any n - threshold, may die at any message: the run is exact, or says who is missing.
 
-In the short profile every policy loses a client at a few messages, one of each kind; nightly runs try every
+In the short profile every policy loses a client at a few messages, one of each kind; three nights try every
 client at every message, and every pair of clients at every seventh.
 """
 
@@ -35,7 +35,7 @@ from secfc.disclosure.decoded import distances
 from secfc.errors import FaultyClient, Indispensable, SuspectedParties, TooFewReplies
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
-from tests.nightly import by_night, every, short
+from tests.nightly import by_night, every, short, tonight
 from tests.secfc.active.dying import (
     DEALERS,
     NOISY,
@@ -111,7 +111,7 @@ def test_a_client_may_die_at_every_kind_of_message(name):
 def test_any_client_may_die_at_any_message(name):
     for client, count in moments(POLICIES[name]).items():
         if client != SERVER:
-            for number in range(count + 1):
+            for number in tonight(range(count + 1), 3):
                 dies(name, client, number)
 
 
@@ -137,8 +137,8 @@ def test_as_many_as_are_to_spare_may_die_at_once(name):
 def test_any_pair_may_die_at_any_message(name):
     pairs, count = spare(name), len(sent(name))
     for number in range(count):
-        # Every pair at every seventh message, and each message for a seventh of the pairs.
-        for group in pairs[number % 7 :: 7]:
+        # Every pair at every seventh message, and each message for a seventh of the pairs, in three nights.
+        for group in tonight(pairs[number % 7 :: 7], 3):
             survives(name, Deaths({}, group, number))
 
 
