@@ -15,6 +15,7 @@ from secfc.coded.membership import Private
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import get_parameter
 from secfc.disclosure import Distances, FinalLabelsOnly, NoiseInShares, NoisySums, OwnLabels
+from secfc.kmeans.sampled import Sampled
 from secfc.kmeans.starts import CenterSeparation
 from secfc.scaling.ways import is_robust
 
@@ -61,6 +62,7 @@ HIDING = "tests/secfc/active/test_a21_hidden_owners.py"
 NOISE = "tests/secfc/active/test_a22_under_noise.py"
 WORD = "tests/secfc/active/test_a23_word_of_the_server.py"
 LAST = "tests/secfc/active/test_a20_last_words.py"
+FEW = "tests/secfc/active/test_a25_few_words_and_many_coins.py"
 STEERED = "tests/secfc/active/test_a18_steered_sums.py"
 
 TABLE = (
@@ -340,6 +342,17 @@ TABLE = (
          "tests/secfc/active/test_a3_questions.py::test_another_start_than_the_seed_gives_is_refused"),
     ),
     DeviationRow(
+        "the server that calls clients silent once it has heard the coins of all, or a client that works "
+        "with it and keeps its coin back",
+        "which of `n - needed + 1` seeds at most it is, of a start or of the test of rows, whose odds to "
+        "miss rows grow as much: of four, of six clients with `t = 1`",
+        "what the start that it chooses tells, of as many planned ones",
+        "nothing: whom it calls silent is lost, and their seed is still the others' coins; alone a client "
+        "hears no coin before it opens its own", "unnoticed",
+        "labels|owners|final|distances|added|blurred",
+        (f"{FEW}::test_a_server_chooses_among_as_many_starts_as_it_may_call_clients_silent",),
+    ),
+    DeviationRow(
         "the server in what it alone decodes: gains, losses, costs, points that are drawn; in the cut of a "
         "dendrogram and in opened centers, also for some clients alone",
         "which of the planned splits, merges, starts or points are taken, of an `Elbow` which `k`; these "
@@ -392,15 +405,30 @@ TABLE = (
          f"{STEERED}::test_rows_that_a_client_bunched_itself_are_told_by_no_sums"),
     ),
     DeviationRow(
-        "up to `t` members that tell false shares of a secure sum, of opened centers, or of distances of "
-        "local clusters", "nothing", "nothing",
-        "who reads waits for `2t + 1` shares, of centers and distances for all, and refuses what is on no "
-        "polynomial; after losses `w` shares notice `w - t - 1` false ones, and open nothing where that is "
-        "none; of distances `w - 2t - 1`",
+        "up to `t` members that tell false shares of a secure sum or of opened centers, where no members are "
+        "lost", "nothing", "nothing",
+        "who reads waits for `ell + 2t` shares, of centers for all, and refuses what is on no polynomial",
         "noticed", "sums",
         (f"{SUMS}::test_a_false_word_of_a_sum_is_noticed_always",
          f"{SUMS}::test_whatever_is_summed_a_member_that_tells_a_false_word_ends_the_run",
          f"{SUMS}::test_so_many_words_as_the_module_says_notice_so_many_lies"),
+    ),
+    DeviationRow(
+        "members that do so where others are lost or do not consent to centers, more than `w - ell - t` of "
+        "`w` whose shares come; more than `w - 2t - 1` that tell false distances of local clusters",
+        "the sum, centers or matches, by anything", "no more than these tell",
+        "fewer are noticed: of sums one always is, as `ell + t + 1` shares are needed, of centers if so many "
+        "consent, of distances with a member more than `2t + 1`", "unnoticed", "sums",
+        (f"{FEW}::test_so_many_liars_as_there_are_words_beyond_those_that_decode_make_a_sum_anything",
+         f"{FEW}::test_of_four_words_two_move_centers_and_of_five_the_run_ends"),
+    ),
+    DeviationRow(
+        "the member that deals the key of a run, or who gives its seed, `FederatedLloyd(start=Sampled(...))` "
+        "without a floor",
+        "which rows are in samples",
+        "**single rows of others**: it draws until a sample has one row beside its own",
+        "`floor`, which samples must be large enough for", "unnoticed", "lost+sampled",
+        (f"{FEW}::test_who_deals_the_key_of_a_run_draws_until_a_sample_has_one_row_of_others",),
     ),
     DeviationRow(
         "the server that tells clients different sums, questions or results", "nothing", "nothing",
@@ -541,6 +569,7 @@ def kinds_of(algorithm: Any, plan: Any = None) -> frozenset[str]:
     if not isinstance(algorithm, SecFC):
         floor = get_parameter(algorithm, "floor")
         more = ["lost"] if floor == 1 else ["steps"] if floor else []
+        more += ["sampled"] * isinstance(get_parameter(algorithm, "start"), Sampled)
         return frozenset([*OTHER_KINDS.get(type(algorithm).__name__, "").split(), *more])
     policy = capabilities.policy
     found = {word for kind, word in POLICY_WORDS if isinstance(policy, kind)} or {"labels"}
