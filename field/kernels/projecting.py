@@ -93,32 +93,35 @@ def project_blocks(words: Any, firsts: Any, counts: Any, signs: Any, p: Any, out
     Words are residues modulo p, and sums int64 of their centered representatives; or, for p = 0, integers
     below 2**30 in absolute value, and their sums.  A word is cut into digits w = low + 2**15 high, within
     2**15 in absolute value: sums of _CHUNK of them stay below 2**26 in any order, and those of all N <= 4096
-    words below 2**42.  Two blocks are read together, so that a sign serves four digits.
+    words below 2**42.  Two blocks are read together, so that a sign serves four digits; and all of them under
+    the signs of a chunk, which stay in the second cache, before the next.
     """
     rows, size = signs.shape
     blocks = len(firsts)
-    half = p >> 1 if p else np.int64(1) << 30
+    prime, half = np.int32(p), np.int32(p >> 1 if p else np.int64(1) << 30)
     digits = np.zeros((4, _CHUNK), np.int16)
     sums = np.zeros(4 * _ACROSS, np.int64)
     out[:] = 0
-    for b in range(0, blocks, 2):
-        # The last block stands alone where their number is odd.
-        pair = min(2, blocks - b)
-        most = counts[b] if pair == 1 else max(counts[b], counts[b + 1])
-        for begin in range(0, most, _CHUNK):
+    for begin in range(0, size, _CHUNK):
+        for b in range(0, blocks, 2):
+            # The last block stands alone where their number is odd.
+            pair = min(2, blocks - b)
+            most = counts[b] if pair == 1 else max(counts[b], counts[b + 1])
             part = min(_CHUNK, most - begin)
+            if part <= 0:
+                continue
             if size >= _STEP:
                 part = (part + _STEP - 1) // _STEP * _STEP
             for q in range(2):
-                count = min(_CHUNK, counts[b + q] - begin) if q < pair else 0
-                first = firsts[b + q] + begin if q < pair else 0
+                count = max(0, min(_CHUNK, counts[b + q] - begin)) if q < pair else 0
                 low, high = digits[2 * q], digits[2 * q + 1]
-                for i in range(count):
-                    word = np.int64(words[first + i])
-                    word = word - p if word > half else word
-                    low[i], high[i] = np.int16(word & 0x7FFF), np.int16(word >> 15)
-                low[max(0, count) : part] = 0
-                high[max(0, count) : part] = 0
+                if count:
+                    own = words[firsts[b + q] + begin : firsts[b + q] + begin + count]
+                    for i in range(count):
+                        word = np.int32(own[i] - prime) if own[i] > half else own[i]
+                        low[i], high[i] = np.int16(word & np.int32(0x7FFF)), np.int16(word >> np.int32(15))
+                low[count:part] = 0
+                high[count:part] = 0
             for r in range(0, rows, _ACROSS):
                 several = min(_ACROSS, rows - r)
                 if size >= _STEP and several == _ACROSS:

@@ -38,6 +38,7 @@ from field.code.range_check import (
     spare_masks,
     within_bound,
 )
+from field.kernels.projecting import project_blocks
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from tests.oracles import field as reference
 
@@ -121,6 +122,21 @@ def test_the_largest_sums_are_exact(basis, sign, off):
         else:
             columns = pattern.weights[lane - pattern.first.lanes].astype(object).sum(axis=0)
             assert got.checks[lane - pattern.first.lanes, 0].tolist() == [c * total % p for c in columns]
+
+
+@pytest.mark.parametrize("p", [2**31 - 1, LANE_PRIMES[0], 0])
+@pytest.mark.parametrize("counts", [[1024, 1025, 4096, 0, 1023], [3, 2048], [4096], [0, 5, 2049]])
+def test_blocks_are_projected_chunk_by_chunk(p, counts):
+    # Chunks are of 1024 words, and two blocks stand beside each other: short ones beside long ones.
+    largest = p - 1 if p else 2**30 - 1
+    words = np.random.default_rng(0).integers(0 if p else -largest, largest + 1, 9000)
+    words[::3], words[1::3] = largest, p // 2 + 1 if p else -largest
+    firsts, signs = np.arange(len(counts)) * 50, signs_of(LARGEST)[:7]
+    got = np.full((len(counts), 7), -1)
+    project_blocks(words.astype(np.int32), firsts, np.array(counts), signs, np.int64(p), got)
+    centered = np.where(words > p // 2, words - p, words) if p else words
+    for sums, first, count in zip(got, firsts, counts, strict=True):
+        assert (sums == signs[:, :count].astype(np.int64) @ centered[first : first + count]).all()
 
 
 def test_the_largest_integers_of_a_dealer_are_exact():
