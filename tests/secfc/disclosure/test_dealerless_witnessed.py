@@ -154,14 +154,14 @@ def test_without_a_client_to_spare_one_that_is_lost_ends_the_run():
 
 
 def flipped(values, seed):
-    """One bit of words, or 1 added to a residue."""
+    """One bit of words, or a residue less 1."""
     out, rng = values.copy(), np.random.default_rng(seed)
     flat = out.reshape(-1)
     place = rng.integers(flat.size)
     if out.dtype == np.uint64:
         flat[place] ^= np.uint64(1) << np.uint64(rng.integers(64))
     else:
-        flat[place] = flat[place] + 1 if flat[place] < 1000 else flat[place] - 1
+        flat[place] = flat[place] - 1 if flat[place] else 1
     return out
 
 
@@ -233,15 +233,22 @@ def lying(name, seed, *, to_all):
 @pytest.mark.parametrize("to_all", [True, False], ids=["told all", "told one"])
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_in_any_message_ends_the_run_and_no_false_label_is_used(name, to_all):
+    noticed = 0
     for seed in range(short(1, nightly=100)):
         way = ("4 clients", "t=2")[seed % 2]
         faults, lied, told = lying(name, seed, to_all=to_all)
-        with pytest.raises(SuspectedParties) as error:
+        try:
             cluster_way(way, faults=faults)
-        assert lied[0][0] in error.value.parties
+        except SuspectedParties as error:
+            found, noticed = error, noticed + 1
+        else:
+            assert not lied  # as it drew none of few messages
+            continue
+        assert lied[0][0] in found.parties
         if LIES[name][0] is not LabelShare:
             # Labels are told in the last round of a question, so those of this one were not.
             assert all(number < lied[0][1] for number in told)
+    assert noticed
 
 
 @pytest.mark.parametrize("policy", [OWN, *by_night(FINAL, HIDDEN)], ids=repr)

@@ -127,8 +127,8 @@ def test_one_false_residue_ends_the_run_before_a_label(way, kind, field, sender)
     for seed in range(short(1, nightly=40)):
         faults, seen = lying(kind, field, sender, seed, turn=seed % 2)
         told = []
-        # Who adds up and tells others another sum is noticed in what members open meanwhile, too.
-        apart = "|heard different words" if kind is MaskedSum else ""
+        # Who adds up and tells others another sum, or center, is noticed in what members open meanwhile, too.
+        apart = "|heard different words" if kind in (MaskedSum, MaskedCenters) else ""
         with pytest.raises(
             SuspectedParties, match=r"fit the shares of the rows|lies on no polynomial" + apart
         ):
