@@ -194,13 +194,13 @@ TABLE = (
         "one client of the committee that compares, where somebody deals and parts are played by two",
         "nothing", "nothing",
         "`Threshold(deviating=1)`, the default where there are clients enough: words are compared before "
-        "labels, sizes, rounded centers or shares of them leave",
+        "labels or sizes leave, or shares of these, and before labels by rounded centers do",
         "noticed", "labels+dealt+several|owners+dealt+several|final+dealt+several|added+dealt+several",
         (f"{NOISE}::test_a_false_word_ends_the_run_before_a_noisy_sum_is_told",
          f"{WORDS}::test_one_flipped_bit_of_a_speaker_ends_the_run_before_a_label",
          f"{WORDS}::test_who_tells_different_words_to_two_is_noticed_in_the_next_openings",
          f"{WORDS}::test_false_shares_of_labels_are_used_by_nobody",
-         f"{WORDS}::test_one_flipped_bit_while_centers_are_rounded_ends_a_run_before_a_share_of_one",
+         f"{WORDS}::test_one_flipped_bit_ends_a_run_before_labels_by_rounded_centers",
          f"{REPLIES}::test_another_part_of_a_center_is_noticed_by_who_plays_it_as_well",
          "tests/secfc/active/test_a10_inner_bits.py::"
          "test_where_two_play_it_the_run_ends_before_a_label_of_the_first_false_step",
