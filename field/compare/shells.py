@@ -187,16 +187,31 @@ def shells_of_ends(inside: Array) -> Array:
     return np.concatenate([inside[:, :1], inside[:, 1:] ^ inside[:, :-1]], axis=1)
 
 
-def shell_weights(basis: Basis, one_hot: Array) -> Array:
-    """Shares (lanes, k, m) of what rows weigh in each cluster.
+def sum_outcomes(basis: Basis, one_hot: Array) -> Array:
+    """Shares (lanes, SHELLS + k - 1, m) of shells, whatever the cluster, and of weights in all but the last.
 
-    one_hot: of outcomes, (lanes, SHELLS k + 1, m).
+    one_hot: of outcomes but the last, (lanes, SHELLS k, m).  Linear: of a sixth of the numbers, that tell all
+    that sums take.
     """
-    each = one_hot[:, :-1].reshape(len(one_hot), -1, SHELLS, one_hot.shape[2])
+    each = one_hot.reshape(len(one_hot), -1, SHELLS, one_hot.shape[2])
+    column = basis.column(2, np.uint64)
+    # Below k 2**30, and SHELLS 2**7 2**30.
+    found = [each[:, :, j].sum(axis=1, dtype=np.uint64) % column for j in range(SHELLS)]
+    for h in range(each.shape[1] - 1):
+        total = np.zeros_like(found[0])
+        for j, weight in enumerate(WEIGHTS):
+            total += each[:, h, j] * np.uint64(weight)
+        found.append(total % column)
+    return np.stack(found, axis=1).astype(basis.dtype)
+
+
+def shell_weights(basis: Basis, summed: Array) -> tuple[Array, Array]:
+    """Shares (lanes, m) of what rows weigh, and (lanes, k, m) in each cluster; summed: of `sum_outcomes`."""
     weights = np.array(WEIGHTS, np.uint64)[:, None]
-    # Below SHELLS 2**7 2**30.
-    total = (each.astype(np.uint64) * weights).sum(axis=2)
-    return np.asarray(total % basis.column(3, np.uint64), basis.dtype)
+    total = (summed[:, :SHELLS] * weights).sum(axis=1) % basis.column(2, np.uint64)
+    whole, others = total.astype(basis.dtype), summed[:, SHELLS:]
+    last = subtract(basis, whole, others.sum(axis=1, dtype=np.uint64) % basis.column(2, np.uint64))
+    return whole, np.concatenate([others, last[:, None]], axis=1).astype(basis.dtype)
 
 
 def residual_sums(basis: Basis, sums: Array, weights: Array, centers: Array, unit: int) -> Array:

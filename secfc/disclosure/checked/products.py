@@ -426,6 +426,25 @@ def one_hot_claim(basis: Basis, one_hot: Array) -> Claim:
     return claim
 
 
+def weight_claim(basis: Basis, whole: Array, weights: Array) -> Claim:
+    """A claim that of weights (lanes, K, m) no more than one a point is not 0, and is the whole (lanes, m).
+
+    For coins u, v each column b with the whole w has (u.b) (v.b) = w (uv).b, and only such columns do.  An
+    inner product of length 2 m.
+    """
+
+    def claim(coins: Coins) -> InnerProduct:
+        first, second = (basis.sample((1, weights.shape[1]), coins) for _ in range(2))
+        each = basis.sample(whole.shape[1:], coins)
+        rows = np.concatenate([first, second, basis.negate(basis.multiply(first, second))], axis=1)
+        left, right, both = (np.ascontiguousarray(x) for x in basis.matmul(rows, weights).swapaxes(0, 1))
+        lefts = [basis.multiply(each, left), basis.multiply(each, whole)]
+        nothing = np.zeros(len(whole), basis.dtype)
+        return np.concatenate(lefts, axis=1), np.concatenate([right, both], axis=1), nothing
+
+    return claim
+
+
 def sum_claim(basis: Basis, one_hot: Array, rows: CodedRows, sums: Array) -> Claim:
     """A claim that sums (lanes, K, width) are those of rows by labels (lanes, K, m): my shares of all three.
 

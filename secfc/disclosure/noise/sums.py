@@ -23,8 +23,9 @@ import numpy as np
 from field.arrays import Array
 from field.code.masking import deal_values
 from field.code.rows import ClusterSums, CodedRows
+from field.compare import shells
 from field.compare.assignment_step import AssignmentStep, SharedLabels
-from field.compare.shells import UNIT, residual_sums, shell_modulus, shell_sensitivity, shell_weights
+from field.compare.shells import UNIT, residual_sums, shell_modulus, shell_sensitivity
 from field.ring.noise import Deviation, discrete_gaussian, wide_noise
 from field.ring.quantize import Quantizer, squared_norms
 from field.secrets.coins import Coins, StoredCoins
@@ -44,7 +45,7 @@ from secfc.coded.quorum import NOBODY_MISSED, CheaterIdentification
 from secfc.coded.source import CodedSource
 from secfc.data.inputs import WHOLE, check_fields, instance_of
 from secfc.disclosure.checked.messages import CheckedPart
-from secfc.disclosure.checked.products import checking_steps, one_hot_claim
+from secfc.disclosure.checked.products import checking_steps, one_hot_claim, weight_claim
 from secfc.disclosure.compare.server import CommitteeServer, TrustedDealer
 from secfc.disclosure.compare.session import ComparisonSession, Rule, refuse_broken
 from secfc.disclosure.dealerless.policy import Dealerless
@@ -448,11 +449,11 @@ class NoisySumsClient:
         if self.me not in asked.dealers and self.name not in match.players:
             return None
         dealt, subject = self.deal(match.question, asked), self.subject(match.question)
-        steps = self.keeper.steps(match)
+        steps, k = self.keeper.steps(match), match.question.k
         labels = yield from self.compare(match, steps, asked, measured)
-        one_hot = yield from self.keeper.products.labeled(match, steps, labels)
-        yield from self.check_labels(match, steps, one_hot)
-        total = None if one_hot is None else self.sums(asked, measured.rows, one_hot)
+        summed = yield from self.keeper.products.dealt(match, steps, labels, shells.SHELLS + k - 1)
+        yield from self.check_labels(match, steps, summed)
+        total = None if summed is None else self.sums(asked, measured.rows, summed)
         responders = match.question.responders.tolist()
         awaited = [j for j in asked.dealers if j != self.me] if total is not None else []
         send = {j: NoiseShares(dealt[j], subject) for j in responders if dealt and j != self.me}
@@ -464,7 +465,7 @@ class NoisySumsClient:
     def compare(
         self, match: ComparisonSession, steps: AnswerRounds, asked: SumsQuestion, measured: DistanceOracle
     ) -> Role[HeldLabels | None]:
-        """At a member its parts' shares of which shell each row lies in."""
+        """At a member its parts' shares of the shells that rows lie in, and of their weights in clusters."""
         way, basis = self.keeper.way, self.plan.code.basis
         game = AssignmentStep(match.schedule, basis, tested=False)
 
@@ -486,29 +487,30 @@ class NoisySumsClient:
         steps.step = COMPARED
         if found is None:
             return None
-        return HeldLabels(found[0], np.arange(match.contest.outcomes), begun.keys)
+        held = {q: SharedLabels(x.bits, shells.sum_outcomes(basis, x.parts)) for q, x in found[0].items()}
+        return HeldLabels(held, np.arange(match.contest.outcomes), begun.keys)
 
-    def check_labels(
-        self, match: ComparisonSession, steps: AnswerRounds, one_hot: Array | None
-    ) -> Role[None]:
-        """Check that each row is in one shell, and once, if I respond; else these steps are of others.
+    def check_labels(self, match: ComparisonSession, steps: AnswerRounds, summed: Array | None) -> Role[None]:
+        """Check that each row is in one shell, and weighs in one cluster, if I respond; else others do.
 
         A row counted more often would move sums further than noise covers.  Raises SuspectedParties.
         """
         products, code = self.keeper.products, self.plan.code
-        verifier = None if one_hot is None else products.verifier(match, self.plan.m)
-        if verifier is None or one_hot is None:
+        verifier = None if summed is None else products.verifier(match, 3 * self.plan.m)
+        if verifier is None or summed is None:
             steps.step += checking_steps(self.plan) and 1 + checking_steps(self.plan)
             return
         nothing = np.empty((code.basis.lanes, code.ell, 0), code.basis.dtype)
         send, _ = verifier.deal(nothing)
         received = yield from steps.exchange(send, list(send), CheckedPart)
         verifier.take(received, 0)
-        yield from products.verify(match, steps, verifier, [one_hot_claim(code.basis, one_hot)])
+        once = one_hot_claim(code.basis, np.ascontiguousarray(summed[:, : shells.SHELLS]))
+        weighs = weight_claim(code.basis, *shells.shell_weights(code.basis, summed))
+        yield from products.verify(match, steps, verifier, [once, weighs])
 
-    def sums(self, asked: SumsQuestion, rows: CodedRows, one_hot: Array) -> Array:
+    def sums(self, asked: SumsQuestion, rows: CodedRows, summed: Array) -> Array:
         """My share (lanes, k, width + 1) of the sums without noise."""
-        basis, weights = self.plan.code.basis, shell_weights(self.plan.code.basis, one_hot)
+        basis, (_, weights) = self.plan.code.basis, shells.shell_weights(self.plan.code.basis, summed)
         about = public_shares(self.plan, self.me, asked.centers)
         return residual_sums(basis, rows.weighted_sums(weights), weights, about, asked.unit)
 

@@ -305,20 +305,28 @@ class SecureMultiplication:
         state: what I hold of them, if I am in the committee.
         Raises SuspectedParties where clients of a part deal different shares.
         """
-        plan, me, code = self.plan, self.me, self.plan.code
+        basis, rows = self.plan.code.basis, clusters_with_points(match) - 1
+        if not rows and self.held is None:  # everybody is in the only cluster there is
+            steps.skip()
+            responds = self.me in match.question.responders
+            return np.ones((basis.lanes, 1, self.plan.m), basis.dtype) if responds else None
+        others = yield from self.dealt(match, steps, state, rows)
+        return None if others is None else last_of_one_hot(basis, others)
+
+    def dealt(
+        self, match: ComparisonSession, steps: AnswerRounds, state: HeldLabels | None, rows: int
+    ) -> Role[Array | None]:
+        """My share (lanes, rows, m) of what members hold by part, if I respond; as `labeled`."""
+        plan, me, code, shape = self.plan, self.me, self.plan.code, (rows, self.plan.m)
         if self.held is not None:
             steps.skip()
             if state is None or self.me not in match.question.responders:
                 return None
-            return last_of_one_hot(code.basis, self.held(match, next(iter(state.parts.values()))))
+            return self.held(match, next(iter(state.parts.values())))
         responders, members = (
             tuple(match.question.responders.tolist()),
             tuple(match.question.members.tolist()),
         )
-        shape = clusters_with_points(match) - 1, plan.m
-        if not shape[0]:  # everybody is in the only cluster there is
-            steps.skip()
-            return np.ones((code.basis.lanes, 1, plan.m), code.basis.dtype) if me in responders else None
         size = shape[0] * shape[1]
         dealing = PartDealing(
             code, plan.clients, match.blocks, members, responders, match.context, size, "labels"
@@ -333,7 +341,7 @@ class SecureMultiplication:
         told = yield from steps.exchange(send, awaited, PartShares)
         if me not in responders:
             return None
-        return last_of_one_hot(code.basis, dealing.take(me, own, told).reshape(-1, *shape))
+        return dealing.take(me, own, told).reshape(-1, *shape)
 
     def sums(
         self,

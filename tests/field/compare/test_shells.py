@@ -102,10 +102,10 @@ def on_shares(points, centers, radius, unit, n, t, seed):
     squares = ((points[None] - centers[:, None]) ** 2).sum(axis=2)
     one_hot, _ = compete(shells.shell_contest(k, radius), basis, squares, shells.shell_squares(radius))
     rows = code.share(basis.reduce(points), SeededCoins(seed, "rows"))
-    flat = code.share(one_hot.reshape(basis.lanes, -1, points.shape[0]), SeededCoins(seed, "labels"))
+    flat = code.share(shells.sum_outcomes(basis, one_hot[:, :-1]), SeededCoins(seed, "labels"))
     about, replies = basis.reduce(centers), []
     for x, labels in zip(rows, flat, strict=True):
-        weights = shells.shell_weights(basis, labels)
+        _, weights = shells.shell_weights(basis, labels)
         replies.append(shells.residual_sums(basis, basis.matmul(weights, x), weights, about, unit))
     chosen = dict(enumerate(replies[: code.threshold(2)]))
     return basis.lift_signed(code.decode({j: r.reshape(basis.lanes, -1) for j, r in chosen.items()}, 2))

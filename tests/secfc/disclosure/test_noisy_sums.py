@@ -15,12 +15,14 @@ import pytest
 import secfc
 from benchmarks.dp_methods import PlainSums
 from field.code.lagrange_code import LagrangeCode
-from field.compare.shells import UNIT, shell_modulus, shell_sensitivity
+from field.compare import shells
+from field.compare.shells import SHELLS, UNIT, shell_modulus, shell_sensitivity
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded_kmeans.run_summary import placed_centers
+from secfc.disclosure.checked import products
 from secfc.disclosure.noise import sums
 from secfc.errors import (
     BudgetSpent,
@@ -495,6 +497,25 @@ def test_a_member_that_counts_a_row_more_often_than_once_ends_the_run(monkeypatc
     monkeypatch.setattr(sums.NoisySumsClient, "check_labels", lambda *_: iter(()))
     got, expected, sensitivity = opened(run_sums(policy(), data, **way), points)[0]
     assert abs(int(got[0, -1] - expected[0, -1])) > 100 * sensitivity
+
+
+def test_weights_are_those_of_one_shell_in_one_cluster_and_no_others_pass():
+    """Every choice of shells and weights of a row, of a few: honest are one shell at most, in one cluster."""
+    basis = Basis(LANE_PRIMES[:2])
+    some, honest = itertools.product([0, 1], [0, 1], *[[0, 64, 90, 128]] * 2), 0
+    for first, second, *weights in some:
+        summed = basis.reduce(np.array([first, second, *[0] * (SHELLS - 2), *weights])[:, None])
+        claims = [
+            products.one_hot_claim(basis, summed[:, :SHELLS]),
+            products.weight_claim(basis, *shells.shell_weights(basis, summed)),
+        ]
+        found = [claim(SeededCoins(1, f"claim {x}")) for x, claim in enumerate(claims)]
+        passes = all((products.sum_last(basis, basis.multiply(a, b)) == c).all() for a, b, c in found)
+        whole, last = 128 * first + 90 * second, 128 * first + 90 * second - sum(weights)
+        fits = sorted([*weights, last]) == [0, 0, whole]
+        assert passes == (first + second < 2 and fits), (first, second, weights)
+        honest += passes
+    assert honest == 7  # no shell, or one of two in one of three clusters
 
 
 def lose(client, after=0, question=1):
