@@ -245,10 +245,12 @@ TABLE = (
     ),
     DeviationRow(
         "the dealer, or one client of the committee where each part is played by one, `NoisySums()`",
-        "centers", "**sums in which a row counts more than its noise covers**, as it says how far rows are",
+        "centers", "**sums in which a row counts more than its noise covers**, as it says how far rows are; "
+        "**a row itself**, if it leaves it out modulo one prime alone, and guesses the row's shell right",
         "`Threshold(deviating=1)`, the default of clients enough. The dealer's false tables: nothing, but "
         "nobody deals under `dealer=None`", "unnoticed", "added+dealt|added+alone",
-        (f"{NOISE}::test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums",),
+        (f"{NOISE}::test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums",
+         f"{NOISE}::test_where_one_plays_each_part_a_row_left_out_modulo_one_prime_is_read_whatever_the_noise"),
     ),
     DeviationRow(
         "a client in its part of noisy sums, or the server in the centers it makes of them, `NoisySums()`",

@@ -185,6 +185,30 @@ def test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums(monkeypatch):
         run_sums(policy(), data, faults=flip(0))
 
 
+def test_where_one_plays_each_part_a_row_left_out_modulo_one_prime_is_read_whatever_the_noise(monkeypatch):
+    compare = sums.NoisySumsClient.compare
+
+    def lying(self, match, *more):
+        """Client 1 takes the first row out of the first shell, in the first lane of the first question."""
+        held = yield from compare(self, match, *more)
+        if self.name == "client-1" and match.question.k == 1:
+            parts, p = next(iter(held.parts.values())).parts, self.plan.code.basis.primes[0]
+            parts[0, 0, 0] = (int(parts[0, 0, 0]) + p - 1) % p
+        return held
+
+    def read(result):
+        got, _, _ = opened(result, points)[0]
+        centered = [(got.astype(object) + p // 2) % p - p // 2 for p in LANE_PRIMES[:2]]
+        return (centered[1] - centered[0])[0, :-1].tolist()
+
+    data, points = people()
+    alone = {"threshold": secfc.Threshold(1, deviating=0)}
+    honest = run_sums(policy(), data, **alone)
+    assert read(honest) == [0, 0]  # a control
+    monkeypatch.setattr(sums.NoisySumsClient, "compare", lying)
+    assert read(run_sums(policy(), data, **alone)) in (UNIT * honest.plan.quantizer(points)).tolist()
+
+
 def test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more():
     """What is opened is what would be, under all noise, and a number that the client knows before."""
     data, _ = people()
