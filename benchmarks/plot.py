@@ -219,7 +219,7 @@ def resilience(figure: Figure, rows: list[Row]) -> None:
     axes.margins(x=0.12)
     axes.set_xlabel(f"processor time over the plain {rows[0]['work']}, one thread")
     fixed = {key: rows[0]["cell"][key] for key in ("n", "ell", "t", "lanes")}
-    counts = f"S={rows[0]['cell']['silent']}, A={rows[0]['cell']['liars']}"
+    counts = f"S={rows[0]['cell']['silent']}, A={rows[0]['cell']['corrected']}"
     axes.set_title(", ".join(f"{key}={v}" for key, v in fixed.items()) + f", {counts}", fontsize="medium")
     figure.legend(loc="outside lower center", ncols=2, fontsize="small")
 

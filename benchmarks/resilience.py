@@ -1,23 +1,24 @@
-"""What lost clients, lying clients and blinding cost, each over the same work without.
+"""What lost clients, deviating clients and blinding cost, each over the same work without.
 
     python -m benchmarks.resilience --out resilience.jsonl
     python -m benchmarks.resilience --m 16384 --d 100 --lanes 3
 
-No table of the paper: it tolerates no liars, and names no cost of its lost clients.  Four kinds of work, on
-one thread, in turns, processor times; `ratio` is over the first line of each:
+No table of the paper: it tolerates no deviating clients, and names no cost of its lost clients.  Four kinds
+of work, on one thread, in turns, processor times; `ratio` is over the first line of each:
 
 * decode: labels from R = 2 (ell + t - 1) + 1 replies; from those of others after S clients fell silent;
-  with A liars tolerated, when nobody lies, when A lie in every value, and when A lie in one value each, at
-  the end, where they are found one after another (once a run: who is named is not asked again);
+  with A deviating clients tolerated, when nobody lies, when A lie in every value, and when A lie in one value
+  each, at the end, where they are found one after another (once a run: who is named is not asked again);
 * iteration: a client's distances and the server's decoding, 5 % of the labels moving; the same with A
-  liars tolerated; and under zero-sum masks that withstand one colluding client;
+  deviating clients tolerated; and under zero-sum masks that withstand one colluding client;
 * run: an iteration of a whole run, messages included: the slowest client and the server; plain, blinded,
-  and with A liars tolerated, where blinding is dealt; S silent from the first question on; A lying in it;
+  and with A deviating clients tolerated, where blinding is dealt; S silent from the first question on; A
+  lying in it;
 * share: a client deals and stores its part of the rows; with dealings checked, it masks them and publishes
   words of all shares it holds, which the server judges.
 
-Targets: decoding with liars <= 2.5 times the plain one, a blinded iteration <= 1.3 times the bare one.
-`exact`: the same labels and sums as the plain way, and the liars by name.
+Targets: decoding with deviating clients <= 2.5 times the plain one, a blinded iteration <= 1.3 times the bare
+one.  `exact`: the same labels and sums as the plain way, and the deviating clients by name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, in_turns, run_grid, show
 from benchmarks.runtime import Seconds, repeated
-from field.code.consistency import combine_shares, deal_mask, judge_dealing, mask_words, screen_liars
+from field.code.consistency import combine_shares, deal_mask, judge_dealing, mask_words, screen_deviating
 from field.code.distances import decode_nearest
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.code.masking import PairKeys, add_mask, mask_context, masking_partners
@@ -49,10 +50,10 @@ from secfc.transport.simulate import Faults, deliver_all
 Array = Any
 Work = Callable[[], Any]
 
-# (n, ell, t, silent S, liars A) with n = R + S + 2 A.
+# (n, ell, t, silent S, deviating clients A) with n = R + S + 2 A.
 CODES = ((10, 1, 3, 1, 1), (16, 1, 4, 1, 3), (20, 2, 5, 1, 3))
 PLAIN, HONEST, EVERYWHERE, HIDDEN, BLINDED = (
-    "plain", "A liars tolerated, all honest", "A liars, every value", "A liars, one value each", "blinded",
+    "plain", "A corrected, all honest", "A deviate, every value", "A deviate, one value each", "blinded",
 )  # fmt: skip
 # Ratios that are to stay below.
 TARGETS = {
@@ -69,10 +70,10 @@ def cells(
     """One cell a code, size and number of lanes."""
     for count in lanes:
         for m, d, k in sizes:
-            for n, ell, t, silent, liars in codes:
+            for n, ell, t, silent, corrected in codes:
                 yield {
                     "script": "resilience", "n": n, "ell": ell, "t": t, "m": m, "d": d, "k": k,
-                    "silent": silent, "liars": liars, "lanes": count,
+                    "silent": silent, "corrected": corrected, "lanes": count,
                 }  # fmt: skip
 
 
@@ -106,10 +107,10 @@ def measure(cell: Row, budget: float) -> Iterator[Row]:
 
 
 def screen_nearest(
-    code: LagrangeCode, values: dict[int, Array], liars: int, sizes: Array, labels: Array, coins: Any
+    code: LagrangeCode, values: dict[int, Array], corrected: int, sizes: Array, labels: Array, coins: Any
 ) -> Any:
-    """Nearest centers from replies of which up to `liars` are false, and who lied."""
-    good, named = screen_liars(code, values, 2, liars, coins)
+    """Nearest centers from replies of which up to `corrected` are false, and who sent them."""
+    good, named = screen_deviating(code, values, 2, corrected, coins)
     return *decode_nearest(code, {j: values[j] for j in good}, sizes, labels), named
 
 
@@ -126,7 +127,7 @@ def replies_of(code: LagrangeCode, k: int, m: int) -> dict[int, Array]:
 
 def decoding(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[Any, Any], bool]]]:
     """Ways to get labels from replies."""
-    m, k, liars, silent = cell["m"], cell["k"], cell["liars"], cell["silent"]
+    m, k, corrected, silent = cell["m"], cell["k"], cell["corrected"], cell["silent"]
     honest = replies_of(code, k, m)
     labels = np.random.default_rng(0).integers(0, k, m).astype(np.int32)
     sizes = np.bincount(labels, minlength=k)
@@ -134,17 +135,17 @@ def decoding(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[A
     coins = SystemCoins()
 
     def screened(values: dict[int, Array]) -> Work:
-        return lambda: screen_nearest(code, values, liars, sizes, labels, coins)
+        return lambda: screen_nearest(code, values, corrected, sizes, labels, coins)
 
     def right(named: tuple[int, ...]) -> Callable[[Any, Any], bool]:
         return lambda a, b: bool((a[0] == b[0]).all()) and a[1] == b[1] and b[2:] == (named,)
 
     everywhere, hidden = dict(honest), dict(honest)
-    for j in range(liars):
+    for j in range(corrected):
         everywhere[j] = code.basis.sample((k, m), SeededCoins(j, "lies"))
         hidden[j] = honest[j].copy()
         hidden[j][0, k - 1, m - 1 - j] ^= 1
-    all_ = tuple(range(liars))
+    all_ = tuple(range(corrected))
     return {
         PLAIN: (
             lambda: decode_nearest(code, honest, sizes, labels),
@@ -164,8 +165,8 @@ def decoding(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[A
 
 
 def iterating(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[Any, Any], bool]]]:
-    """A client's and the server's work of one iteration, plain, with liars tolerated, and blinded."""
-    m, k, lanes, liars = cell["m"], cell["k"], cell["lanes"], cell["liars"]
+    """A client's and the server's work of one iteration, plain, with replies corrected, and blinded."""
+    m, k, lanes, corrected = cell["m"], cell["k"], cell["lanes"], cell["corrected"]
     width = code.width(cell["d"])
     rng = np.random.default_rng(0)
     rows = coded_rows(code.basis, m, width)
@@ -202,7 +203,7 @@ def iterating(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[
         return decode_nearest(code, honest, sizes, moving[0])
 
     def tolerant() -> Any:
-        return screen_nearest(code, honest, liars, sizes, moving[0], coins)
+        return screen_nearest(code, honest, corrected, sizes, moving[0], coins)
 
     def same(a: Any, b: Any) -> bool:
         return bool((a[1][0] == b[1][0]).all()) and a[1][1] == b[1][1]
@@ -220,7 +221,7 @@ def iterating(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[
 def sharing(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[Any, Any], bool]]]:
     """Dealing and storing m / n rows of every client, as one client and the server do it."""
     part = max(1, cell["m"] // cell["n"])
-    words = mask_words(code, cell["liars"])
+    words = mask_words(code, cell["corrected"])
     points = code.basis.sample((part, cell["d"]), SeededCoins(0, "points"))
     coins = SystemCoins()
     shares = code.share(points, coins)
@@ -242,7 +243,7 @@ def sharing(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[An
         for _ in range(code.n):  # one dealer after another, to this receiver
             combine_shares(code, shares[0], masks[0], common)
         # The server judges n dealers for n clients: one judgement a client.
-        return judge_dealing(code, published, cell["liars"]).good
+        return judge_dealing(code, published, cell["corrected"]).good
 
     return {PLAIN: (deal, lambda a, b: a == b), "dealings checked": (checked, lambda a, b: a == b)}
 
@@ -259,10 +260,10 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
         "k": cell["k"], "t": code.t, "ell": code.ell, "basis": code.basis, "max_iter": 8,
         "disclosure": secfc.Distances(),
     }  # fmt: skip
-    bare, tolerant = {"disclosure": secfc.Distances(blind=False)}, {"max_cheaters": cell["liars"]}
+    bare, tolerant = {"disclosure": secfc.Distances(blind=False)}, {"corrected": cell["corrected"]}
     silent = silence(federation.names[: cell["silent"]])
-    liars = federation.names[: cell["liars"]]
-    lies = lying(liars, code)
+    deviating = federation.names[: cell["corrected"]]
+    lies = lying(deviating, code)
     base = 0.0
     history: Any = None
     for name, options, faults, named in (
@@ -271,9 +272,9 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
         (BLINDED, {}, deliver_all, ()),
         ("blinded, S silent", {}, silent, ()),
         (HONEST, bare | tolerant, deliver_all, ()),
-        (EVERYWHERE, bare | tolerant, lies, liars),
+        (EVERYWHERE, bare | tolerant, lies, deviating),
         (f"blinded, {HONEST}", tolerant, deliver_all, ()),
-        (f"blinded, {EVERYWHERE}", tolerant, lies, liars),
+        (f"blinded, {EVERYWHERE}", tolerant, lies, deviating),
     ):
         results, samples = repeated(
             build_algorithm(secfc.SecFC, **(common | options)), federation, budget, faults=faults
@@ -292,7 +293,7 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
             "cpu_ms": cpu,
             "ratio": cpu / base,
             "target": TARGETS.get(("iteration", name), 0.0),
-            "exact": "yes" if same and set(result.liars) == set(named) else "NO",
+            "exact": "yes" if same and set(result.deviated) == set(named) else "NO",
         }
 
 

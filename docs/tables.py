@@ -77,7 +77,7 @@ def features():
         "hidden membership": {"membership": secfc.Private(counts="hidden")},
         "joined columns": {"membership": secfc.Joined()},
         "workers": {"workers": 3},
-        "liars found": {"max_cheaters": 1},
+        "replies corrected": {"corrected": 1},
         "rounded centers": {"centers": "rounded"},
     }
     rows = ["| policy | " + " | ".join(wants) + " |", "|---" * (len(wants) + 1) + "|"]

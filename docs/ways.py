@@ -112,11 +112,11 @@ TREE = Fork(
                         ARGUMENT,
                     ),
                     Fork(
-                        "Do you expect clients that compute falsely?",
+                        "Do you expect clients that deviate?",
                         Leaf(
                             "Distances(dealt=True)",
-                            "finds lies with max_cheaters=A; but the server sees the data's shape",
-                            "../secfc/coded/README.md#liars",
+                            "right labels with corrected=A; but the server sees the data's shape",
+                            "../secfc/coded/README.md#corrected-replies",
                         ),
                         Leaf(
                             "AssignmentsOnly()", "the default: labels, and no distance of a point", ARGUMENT

@@ -43,7 +43,7 @@ _NAMES = {
     "secfc.data.sources": "ArrowRows",
     "secfc.disclosure": "AssignmentsOnly Distances FinalLabelsOnly NoiseInShares NoisySums OwnLabels",
     "secfc.errors": "Caution DisputedRows FaultyClient FaultyServer InputError JournalError "
-    "LiarsExceeded PlanMismatch ProtocolError RangeExceeded RowsLost SharedIds TamperedMessage "
+    "TooManyDeviating PlanMismatch ProtocolError RangeExceeded RowsLost SharedIds TamperedMessage "
     "TooFewReplies TooManyHolders UnionFailed",
     "secfc.feddp.algorithm": "FedDPKMeans",
     "secfc.federated.algorithm": "FederatedLloyd",
@@ -99,7 +99,6 @@ if TYPE_CHECKING:
     from secfc.errors import FaultyServer as FaultyServer
     from secfc.errors import InputError as InputError
     from secfc.errors import JournalError as JournalError
-    from secfc.errors import LiarsExceeded as LiarsExceeded
     from secfc.errors import PlanMismatch as PlanMismatch
     from secfc.errors import ProtocolError as ProtocolError
     from secfc.errors import RangeExceeded as RangeExceeded
@@ -107,6 +106,7 @@ if TYPE_CHECKING:
     from secfc.errors import SharedIds as SharedIds
     from secfc.errors import TamperedMessage as TamperedMessage
     from secfc.errors import TooFewReplies as TooFewReplies
+    from secfc.errors import TooManyDeviating as TooManyDeviating
     from secfc.errors import TooManyHolders as TooManyHolders
     from secfc.errors import UnionFailed as UnionFailed
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
@@ -145,6 +145,10 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name == "LiarsExceeded":
+        from secfc.remedies import warn_of_old_name
+
+        warn_of_old_name(name, name := "TooManyDeviating")
     if name not in _HOME:
         import difflib
 

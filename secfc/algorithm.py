@@ -25,6 +25,7 @@ from secfc.errors import Caution, InputError
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Event, Neighbors
 from secfc.privacy.ledger import EXACT, Ledger, Promise
+from secfc.remedies import accept_old_names
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun, Transcript
 from secfc.run_summary import facts_table
@@ -191,7 +192,7 @@ class PartyOutcome:
     sizes: tuple[Array, ...] = ()
     learned: tuple[str, ...] = ()
     excluded: tuple[PartyId, ...] = ()
-    liars: Mapping[PartyId, str] = field(default_factory=dict)
+    deviated: Mapping[PartyId, str] = field(default_factory=dict)
     disputes: tuple[tuple[PartyId, PartyId], ...] = ()
     ledger: Ledger = EXACT
     share: Any = None
@@ -324,6 +325,7 @@ class Algorithm(Protocol):
         ...
 
 
+@accept_old_names(liars="deviated")
 @dataclass(frozen=True, eq=False, repr=False)
 class Clustering:
     """Result of `fit`.
@@ -345,8 +347,7 @@ class Clustering:
         Flat labels (m,) before the first step and after each; empty if there were none, or nobody knows those
         of all points.
     centers
-        (k, d) in data units, None if hidden; a row of NaN is an empty cluster, or one too small to be opened
-        (`withheld`).
+        (k, d) in data units, None if hidden; a row of NaN is an empty cluster, or one that is `withheld`.
     plan
         The public parameters of the run.
     learned
@@ -365,9 +366,8 @@ class Clustering:
         -1, unless centers that others made label them too.
     ledger
         What the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
-    liars
-        Clients that lied, with the proof of each in words; the server's own, and sound as long as no more
-        lied than were planned for.
+    deviated
+        Clients that deviated, with the server's proof of each: sound if no more did than are corrected.
     disputes
         Pairs (dealer, receiver) of whom one lied.
     details
@@ -418,7 +418,7 @@ class Clustering:
     rows: list[Array] | None = None
     excluded: tuple[PartyId, ...] = ()
     ledger: Ledger = EXACT
-    liars: Mapping[PartyId, str] = field(default_factory=dict)
+    deviated: Mapping[PartyId, str] = field(default_factory=dict)
     disputes: tuple[tuple[PartyId, PartyId], ...] = ()
     details: Any = None
     features: tuple[str, ...] | None = None
@@ -462,8 +462,8 @@ class Clustering:
         }
         if self.excluded:
             values["left out"] = names_listed(list(self.excluded))
-        if self.liars:
-            values["lied"] = names_listed(list(self.liars))
+        if self.deviated:
+            values["deviated"] = names_listed(list(self.deviated))
         first = "A simulation: this computer saw the data of all clients."
         return facts_table(
             "Clustering", first, values, self.learned, "The server learned, beyond the public plan:"
@@ -677,7 +677,7 @@ def join_outcomes(
         rows=rows if numbered else None,
         excluded=server.excluded,
         ledger=server.ledger,
-        liars=server.liars,
+        deviated=server.deviated,
         disputes=server.disputes,
         details=server.details,
         curve=server.curve,

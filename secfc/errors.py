@@ -19,7 +19,7 @@
       SuspectedParties      one of several broke it, and nobody can tell which
       RowsRefused           shares that no honest client sends, of nobody knows whom
       MasksSpent            no mask hides the test of a client's rows
-      LiarsExceeded         more clients lie than are planned for
+      TooManyDeviating      more clients deviate than are corrected
       TamperedMessage       a message that claims to be from a party, and is not the one due
       PlanMismatch          parties agreed to other parameters
       RowsLost              clients vanished while they shared their rows
@@ -44,7 +44,15 @@ from typing import Any
 
 from field.ring.errors import InvalidValue
 from field.ring.errors import install_command as install_command
-from secfc.remedies import PYTHON, Advice, Interface, Remedy, agree_in_number
+from secfc.remedies import (
+    PYTHON,
+    Advice,
+    Interface,
+    Remedy,
+    accept_old_names,
+    agree_in_number,
+    warn_of_old_name,
+)
 
 PartyId = str
 
@@ -360,26 +368,27 @@ class MasksSpent(ProtocolError):  # noqa: N818
         super().__init__("no mask hides the test of this client's rows, by bad luck: start again")
 
 
-class LiarsExceeded(ProtocolError):  # noqa: N818
-    """More clients lie than the plan can tell from honest ones.
+@accept_old_names(liars="corrected")
+class TooManyDeviating(ProtocolError):  # noqa: N818
+    """More clients deviate than the plan corrects.
 
     By: clients.  What to do: a new run without them.
 
     Parameters
     ----------
-    liars
-        Number of cheating clients that the plan tolerates.
+    corrected
+        Number of deviating clients that the plan corrects.
     suspects
-        Clients that were found lying before; as more lied than planned, that is no proof any more.
+        Clients that were found to deviate before; as more lied than planned, that is no proof any more.
     """
 
-    def __init__(self, liars: int, suspects: Collection[PartyId]) -> None:
+    def __init__(self, corrected: int, suspects: Collection[PartyId]) -> None:
         who = f" (found before: {', '.join(suspects)})" if suspects else ""
         super().__init__(
-            f"more clients lie than the planned max_cheaters={liars}{who}: plan for more (two more clients "
+            f"more clients deviate than corrected={corrected} allows{who}: correct more (two more clients "
             "each), or leave out clients whose software you doubt"
         )
-        self.liars, self.suspects = liars, tuple(suspects)
+        self.corrected, self.suspects = corrected, tuple(suspects)
 
 
 class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
@@ -649,7 +658,7 @@ PROBLEMS = {
     "FaultyServer": 302,
     "SuspectedParties": 303,
     "RowsRefused": 304,
-    "LiarsExceeded": 305,
+    "TooManyDeviating": 305,
     "TamperedMessage": 306,
     # Another party ended the run, and said so.
     "Ended": 401,
@@ -665,3 +674,10 @@ def problem_id(error: BaseException) -> str | None:
         if kind.__name__ in PROBLEMS:
             return f"SECFC-{PROBLEMS[kind.__name__]}"
     return None
+
+
+def __getattr__(name: str) -> Any:
+    if name == "LiarsExceeded":
+        warn_of_old_name(name, "TooManyDeviating")
+        return TooManyDeviating
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,7 +37,7 @@ from secfc.coded.parameters import Quantization, Runtime, Threshold, parse_thres
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle, ExactPolicy, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject, receive_query
-from secfc.coded.quorum import BlameState, CheaterIdentification
+from secfc.coded.quorum import BlameState, Screening
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server
 from secfc.coded.source import CodedSource, decode_scaled_distances
 from secfc.coded_kmeans.algorithm1 import (
@@ -104,7 +104,7 @@ class PairBits(ExactPolicy):
         return client
 
     def server(
-        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+        self, plan: CodedPlan, screening: Screening, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         return self.compared.how(plan).server(plan, screening)
 
@@ -117,7 +117,7 @@ class PairBits(ExactPolicy):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PairsServerResult:
-    """The plan for the rows that count, who is left out, labels (m,) of all rows, and who was found lying."""
+    """The plan for the rows that count, who is left out, labels (m,) of all rows, and who deviated."""
 
     plan: CodedPlan
     excluded: tuple[PartyId, ...]
@@ -289,7 +289,7 @@ class PairClusterer(ABC):
         return PartyOutcome(
             party, returned.plan, sizes=(count_labels(returned.labels)[:-1],), n_iter=0, converged=True,
             learned=self.server_learned(returned.plan), excluded=returned.excluded,
-            liars=returned.standing.liars, disputes=returned.standing.disputes,
+            deviated=returned.standing.deviated, disputes=returned.standing.disputes,
         )  # fmt: skip
 
     def account(self, result: Clustering, federation: Any, *, ids: str | None = None) -> RunSummary:
@@ -415,9 +415,9 @@ class NearClusterer(PairClusterer):
             raise InputError(
                 f"eps={format_value(self.eps)}: a distance above 0 is needed, in units of the data. Pass 0.5"
             )
-        if self.threshold.max_cheaters:
+        if self.threshold.corrected:
             raise InputError(
-                f"max_cheaters={self.threshold.max_cheaters}: false replies of pairs end the run, and "
+                f"corrected={self.threshold.corrected}: false replies of pairs end the run, and "
                 "nobody is found. Leave it out; deviating=1 has each part played by two"
             )
 

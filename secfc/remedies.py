@@ -7,11 +7,15 @@ a parameter is set there, and leaves out what cannot be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import wraps
 from itertools import groupby
 from types import EllipsisType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 # What would help: words that hold everywhere; or a parameter and its value, None to leave it out and ... for
 # any; or these, and what they do in words.
@@ -34,7 +38,7 @@ CLASSES = {
 }
 # Values that hold several parameters in Python, by parameter.
 HOLDERS = {
-    **dict.fromkeys(("t", "ell", "max_cheaters", "deviating"), "threshold=Threshold"),
+    **dict.fromkeys(("t", "ell", "corrected", "deviating"), "threshold=Threshold"),
     **dict.fromkeys(
         ("scale", "basis", "rounding", "largest", "centers", "coarse"), "quantization=Quantization"
     ),
@@ -233,3 +237,56 @@ class Advice(Exception):  # noqa: N818 - what errors and warnings share
 def advice_text(error: Exception | str, interface: Interface) -> str:
     """An error or caution in words of an interface; of any other, what it says."""
     return error.text(interface) if isinstance(error, Advice) else agree_in_number(str(error))
+
+
+# --------------------------------------------------------------------------------------------------
+# Old names, each of which works for one version more, and is answered by what to write.
+
+OLD_OPTIONS = {"liars": "corrected"}
+
+
+def old_name_sentence(old: str, new: str) -> str:
+    """What to write for a name that is no more."""
+    return f"{old} is called {new} now: write {new}"
+
+
+def warn_of_old_name(old: str, new: str, stacklevel: int = 3) -> None:
+    """Warn whoever called the caller, by a DeprecationWarning."""
+    warnings.warn(old_name_sentence(old, new), DeprecationWarning, stacklevel)
+
+
+def accept_old_names(**new_names: str) -> Callable[[type[T]], type[T]]:
+    """A class decorator by which keywords and attributes are known by their old names too."""
+
+    def decorate(kind: type[T]) -> type[T]:
+        build: Any = kind.__init__
+
+        @wraps(build)
+        def build_from(self: T, *args: Any, **given: Any) -> None:
+            for old in new_names.keys() & given.keys():
+                new = new_names[old]
+                if new in given:
+                    raise TypeError(f"{old_name_sentence(old, new)}, and leave {old} out")
+                warn_of_old_name(old, new)
+                given[new] = given.pop(old)
+            build(self, *args, **given)
+
+        def reader(old: str, new: str) -> Any:
+            def read(self: T) -> Any:
+                warn_of_old_name(old, new)
+                return getattr(self, new)
+
+            return property(read)
+
+        kind.__init__ = build_from  # type: ignore[method-assign, assignment]
+        for old, new in new_names.items():
+            setattr(kind, old, reader(old, new))
+        kind.OLD_NAMES = new_names  # type: ignore[attr-defined]
+        return kind
+
+    return decorate
+
+
+def current_name(value: Any, name: str) -> str:
+    """What a keyword or attribute of this value is called now."""
+    return str(vars(type(value)).get("OLD_NAMES", {}).get(name, name))

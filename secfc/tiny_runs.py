@@ -69,7 +69,7 @@ def tiny_run(algorithm: Algorithm, **options: Any) -> Clustering:
         algorithm = with_parameters(algorithm, coarse="allow")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Caution)  # of what nobody asked for
-        points = few_points(3 + 2 * get_parameter(algorithm, "max_cheaters", 0))
+        points = few_points(3 + 2 * get_parameter(algorithm, "corrected", 0))
         return fit(algorithm, points, bound=8.0, **options)
 
 
@@ -128,7 +128,7 @@ def _prepare_secfc(algorithm: SecFC, plan: Any) -> None:
         algorithm, k=MANY if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
         max_iter=3, scale=None, largest=None, basis=None if code is None else code.basis,
         membership=small_membership(algorithm), reveal_centers=bool(algorithm.release.reveal_centers),
-        max_cheaters=min(algorithm.threshold.max_cheaters, 1), workers=None,
+        corrected=min(algorithm.threshold.corrected, 1), workers=None,
         disclosure=small_disclosure(algorithm),
     )  # fmt: skip
     if not algorithm.disclosure.capabilities.exact:
@@ -200,11 +200,11 @@ def _compile_secfc() -> None:
         _tiny_secfc(max_iter=1, membership=Private(mode))
 
 
-def _tiny_secfc(k: int = 2, max_cheaters: int = 0, **more: Any) -> Clustering:
+def _tiny_secfc(k: int = 2, corrected: int = 0, **more: Any) -> Clustering:
     from secfc.coded.parameters import Threshold
     from secfc.coded_kmeans.secfc import SecFC
 
-    algorithm = SecFC(k, Threshold(1, max_cheaters=max_cheaters), **more)
+    algorithm = SecFC(k, Threshold(1, corrected=corrected), **more)
     tiny_run(algorithm, sealed=True)
     return tiny_run(algorithm)
 
@@ -219,7 +219,7 @@ def _compile_distances(quantization: Quantization) -> None:
             init=init, max_iter=3, quantization=quantization, runtime=Runtime(threads),
             release=Release(reveal_centers=True), disclosure=Distances(),
         ).predict(few_points())  # fmt: skip
-    _tiny_secfc(max_cheaters=1, max_iter=1, quantization=quantization, disclosure=Distances())
+    _tiny_secfc(corrected=1, max_iter=1, quantization=quantization, disclosure=Distances())
 
 
 def _compile_comparisons(basis: Basis) -> None:

@@ -39,7 +39,8 @@ ROOMS = {
     "secfc.privacy": "secfc.errors field.secrets field.ring secfc.roles secfc.data",
     "secfc.transport": "secfc.errors field.kernels field.secrets secfc.roles secfc.logs",
     "secfc.run_summary": "",
-    "secfc.algorithm": "secfc.errors field.secrets secfc.roles secfc.data secfc.privacy secfc.run_summary",
+    "secfc.algorithm": "secfc.errors secfc.remedies field.secrets secfc.roles secfc.data secfc.privacy "
+    "secfc.run_summary",
     "secfc.kmeans": f"secfc.errors field.kernels {FIELD} secfc.roles secfc.data secfc.metrics "
     "secfc.algorithm",
     "secfc.attacks": "secfc.errors field.secrets field.code psu secfc.roles secfc.data secfc.privacy "
@@ -59,7 +60,8 @@ ROOMS = {
     "secfc.federated": "secfc.errors field.secrets field.ring secfc.roles secfc.data secfc.algorithm "
     "secfc.run_summary secfc.kmeans secfc.attacks secfc.secure_sum secfc.federated.columns "
     "secfc.federated.model secfc.overlap",
-    "secfc.coded": f"secfc.errors {FIELD} psu secfc.roles secfc.data secfc.privacy secfc.kmeans",
+    "secfc.coded": f"secfc.errors secfc.remedies {FIELD} psu secfc.roles secfc.data secfc.privacy "
+    "secfc.kmeans",
     "secfc.disclosure.checked": f"secfc.errors {FIELD} secfc.roles secfc.coded",
     "secfc.disclosure.decoded": f"secfc.errors secfc.disclosure.checked {FIELD} secfc.roles secfc.data "
     "secfc.kmeans secfc.coded",

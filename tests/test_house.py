@@ -154,6 +154,27 @@ def test_docstrings_begin_with_what_they_are_about():
     assert len(list(vague_docstrings(SOURCES))) <= VAGUE_DOCSTRINGS
 
 
+def said_otherwise(text):
+    """Words for a party that does not follow the protocol, of which there is one: it deviates."""
+    return len(re.findall(r"(?i)(?<!mi)(?<!cu)liar|cheat", text))
+
+
+def test_a_party_that_deviates_is_called_by_one_word():
+    # History, the table of words not to be said, and names that work for one version more, with tests.
+    old = {
+        "CHANGELOG.md": 6, "CONTRIBUTING.md": 2, "secfc/__init__.py": 1, "secfc/algorithm.py": 1,
+        "secfc/errors.py": 2, "secfc/remedies.py": 1, "secfc/coded/parameters.py": 1,
+        "secfc/coded_kmeans/model_share.py": 2, "tests/test_house.py": 4, "tests/secfc/test_remedies.py": 20,
+        "tests/secfc/deploy/test_runfile.py": 4, "tests/secfc/coded/test_corrected.py": 1,
+    }  # fmt: skip
+    folders = [ROOT / folder for folder in (*PACKAGES, "benchmarks", "docs", "tests")]
+    files = [p for f in folders for p in f.rglob("*") if p.suffix in (".py", ".md", ".svg", ".html")]
+    for path in (*files, *ROOT.glob("*.md")):
+        place = path.relative_to(ROOT).as_posix()
+        assert said_otherwise(path.read_text(encoding="utf-8")) <= old.get(place, 0), place
+    assert said_otherwise("a familiar Liar cheats, peculiarly") == 2
+
+
 def unsaid_encodings(sources):
     """Calls that open a file, or a pipe, as text without an encoding, so in whichever the system has."""
     for path, source in sources.items():

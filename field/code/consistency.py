@@ -5,7 +5,7 @@ threshold.  So the R + a values of R + a clients satisfy a independent parity ch
 last a points follow from the first R), and up to a lies break at least one of them.  Checking costs one
 sum over the replies for each check, so only a few random combinations of the checks are computed, in the
 pass that decodes.  Where one does not vanish, the values of all clients at that place are decoded: once
-(`field.code.reed_solomon`).  Everything left is then decoded as if the liars had been silent.
+(`field.code.reed_solomon`).  Everything left is then decoded as if whoever sent the rest had been silent.
 
 The bound.  Checks s_1, ..., s_a are combined into s_i + sum_{j > c} u_ij s_j for i <= c, with uniform u
 drawn after the replies are fixed.  If some s is not zero, all c combinations vanish with probability at
@@ -20,9 +20,9 @@ p^-count; if one does not, all words vanish with probability p^-words.
 
 A lie in several lanes leaves no trace only if it leaves none in each, so the smallest prime decides.
 
-Assumes at most `liars` lying clients: what more of them can do is said at `locate_liars`.  Blames whoever
-sent the value that is off the polynomial; an honest client to whom a dealer gave a false share computes false
-replies, which is why dealings are checked before replies are.
+Assumes at most `corrected` deviating clients: what more of them can do is said at `locate_deviating`.  Blames
+whoever sent the value that is off the polynomial; an honest client to whom a dealer gave a false share
+computes false replies, which is why dealings are checked before replies are.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
-from field.code.reed_solomon import TooManyLiars, locate_words, sorted_clients
+from field.code.reed_solomon import TooManyFalse, locate_words, sorted_clients
 from field.code.reply_check import sum_last
 from field.ring.basis import LANE, Basis
 from field.secrets.coins import Coins
 
-# A liar escapes with probability below 2**-BITS.
+# A deviating client escapes with probability below 2**-BITS.
 BITS = 59
 
 
@@ -51,29 +51,29 @@ BITS = 59
 
 
 @lru_cache(maxsize=64)
-def checks_needed(basis: Basis, liars: int, bits: int = BITS) -> int:
+def checks_needed(basis: Basis, corrected: int, bits: int = BITS) -> int:
     """The least count with `miss_bound` below 2**-bits: 2 for 30-bit lanes, 1 for 2**61 - 1."""
     count = 1
-    while _missed(min(basis.primes), count, liars) * 2**bits >= 1:
+    while _missed(min(basis.primes), count, corrected) * 2**bits >= 1:
         count += 1
     return count
 
 
-def miss_bound(basis: Basis, liars: int, bits: int = BITS) -> Fraction:
+def miss_bound(basis: Basis, corrected: int, bits: int = BITS) -> Fraction:
     """A bound on the probability that a lie among the values that are used goes unnoticed.
 
-    With c = combinations(...): p^-c + liars p^-(c+1), below 2^-60 (1 + 2^-21) for 30-bit lanes.  The search
-    passes over the values in their order; where a check fails it names a liar and goes on from there without
-    it, with fresh coefficients and one check more.  What it passed holds a lie only if the first of the lies
-    that were left passed, whatever becomes of the others: with probability p^-c in the first pass, and
-    p^-(c+1) in each of the at most `liars` later ones.
+    With c = combinations(...): p^-c + corrected p^-(c+1), below 2^-60 (1 + 2^-21) for 30-bit lanes.  The
+    search passes over the values in their order; where a check fails it names a deviating client and goes on
+    from there without it, with fresh coefficients and one check more.  What it passed holds a lie only if the
+    first of the lies that were left passed, whatever becomes of the others: with probability p^-c in the
+    first pass, and p^-(c+1) in each of the at most `corrected` later ones.
     """
-    return _missed(min(basis.primes), checks_needed(basis, liars, bits), liars)
+    return _missed(min(basis.primes), checks_needed(basis, corrected, bits), corrected)
 
 
-def _missed(p: int, count: int, liars: int) -> Fraction:
+def _missed(p: int, count: int, corrected: int) -> Fraction:
     escape = Fraction(1, p**count)
-    return escape + liars * escape / p
+    return escape + corrected * escape / p
 
 
 # --- parity checks of replies -----------------------------------------------------------------------
@@ -155,11 +155,11 @@ class ParityChecks:
 # --- who is off the polynomial ---------------------------------------------------------------------
 
 
-def locate_liars(
+def locate_deviating(
     code: LagrangeCode,
     values: Mapping[int, Array],
     degree: int,
-    liars: int,
+    corrected: int,
     coins: Coins,
     *,
     bits: int = BITS,
@@ -167,61 +167,62 @@ def locate_liars(
     """The clients whose values are off the polynomial of degree `degree` in the shares, sorted.
 
     values[j] is (lanes, *shape), canonical residues of client j, in any lane of which it may lie.  coins
-    are secret and drawn here, so the values must have arrived before.  If at most `liars` clients lie,
-    exactly the liars are named, except with probability `miss_bound` (below 2**-bits); an honest client
-    is then never named.  With s = len(values) - threshold(degree) - 2 liars spare values:
+    are secret and drawn here, so the values must have arrived before.  If at most `corrected` clients lie,
+    exactly the deviating clients are named, except with probability `miss_bound` (below 2**-bits); an honest
+    client is then never named.  With s = len(values) - threshold(degree) - 2 corrected spare values:
 
-    * up to liars + s lying clients are never blamed wrongly: TooManyLiars (or, if few lied in the end,
-      their names);
+    * up to corrected + s deviating clients are never blamed wrongly: TooManyFalse (or, if few lied in the
+      end, their names);
     * more of them who choose their lies together can agree with threshold(degree) - 1 honest clients on
-      another polynomial and frame up to `liars` honest ones, and no decoder can tell; lies chosen
-      independently of one another are still found too many, up to a chance of about C(n, liars) p^-s-liars.
+      another polynomial and frame up to `corrected` honest ones, and no decoder can tell; lies chosen
+      independently of one another are still found too many, up to a chance of about C(n, corrected)
+      p^-s-corrected.
 
-    Raises TooFewValues below threshold(degree) + 2 liars, and TooManyLiars.
+    Raises TooFewValues below threshold(degree) + 2 corrected, and TooManyFalse.
     """
-    return _search(code, values, degree, liars, coins, bits, len(values))[1]
+    return _search(code, values, degree, corrected, coins, bits, len(values))[1]
 
 
-def screen_liars(
+def screen_deviating(
     code: LagrangeCode,
     values: Mapping[int, Array],
     degree: int,
-    liars: int,
+    corrected: int,
     coins: Coins,
     *,
     bits: int = BITS,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(clients to decode from, liars named), reading only threshold(degree) + liars values if they agree.
+    """(clients to decode from, clients named), reading threshold(degree) + corrected values if they agree.
 
     Of that many agreeing values at least threshold(degree) are honest, so they lie on the true
     polynomial; whoever lies among the rest is not read, and not named unless it lies where another does.
-    Arguments, errors and probability are those of `locate_liars`.  More liars than planned are noticed surely
-    only there: use it where that matters more than time.
+    Arguments, errors and probability are those of `locate_deviating`.  More deviating clients than planned
+    are noticed surely only there: use it where that matters more than time.
     """
-    return _search(code, values, degree, liars, coins, bits, code.threshold(degree) + liars)
+    return _search(code, values, degree, corrected, coins, bits, code.threshold(degree) + corrected)
 
 
 def _search(
     code: LagrangeCode,
     values: Mapping[int, Array],
     degree: int,
-    liars: int,
+    corrected: int,
     coins: Coins,
     bits: int,
     read: int,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(clients whose values passed, liars named): attempts until no check fails, fresh ones every time.
+    """(clients whose values passed, clients named): attempts until no check fails, fresh ones every time.
 
-    read: how many values the first attempt looks at.  Each liar that is named leaves one less to look at, so
-    liars past the planned number may go unnoticed here.
+    read: how many values the first attempt looks at.  Each deviating client that is named leaves one less to
+    look at, so deviating clients past the planned number may go unnoticed here.
     """
     flat = {j: v.reshape(v.shape[0], 1, -1) if v.ndim != 3 else v for j, v in values.items()}
     if any(v.strides[2] != v.itemsize for v in flat.values()):
         # The kernel needs contiguous rows; lanes and clusters may have any stride.
         flat = {j: np.ascontiguousarray(v) for j, v in flat.items()}
-    clients = sorted_clients(code, flat, degree, liars)
+    clients = sorted_clients(code, flat, degree, corrected)
     basis = code.basis.prefix(flat[clients[0]].shape[0])
-    count, done = checks_needed(code.basis, liars, bits), np.zeros(1, np.int64)
+    count, done = checks_needed(code.basis, corrected, bits), np.zeros(1, np.int64)
     named: tuple[int, ...] = ()
     while True:
         left = tuple(j for j in clients if j not in named)
@@ -234,10 +235,10 @@ def _search(
         h, i = place
         words = {j: flat[j][:, h, i, None] for j in left}
         try:
-            named = tuple(sorted(named + locate_words(code, words, degree, liars - len(named))))
-        except TooManyLiars as error:
+            named = tuple(sorted(named + locate_words(code, words, degree, corrected - len(named))))
+        except TooManyFalse as error:
             suspects = tuple(sorted(named + error.suspects))
-            raise TooManyLiars(liars, len(clients), error.needed, suspects) from None
+            raise TooManyFalse(corrected, len(clients), error.needed, suspects) from None
 
 
 # --- random words of long shares -------------------------------------------------------------------
@@ -321,9 +322,9 @@ class DealingFault:
         return not self.dealer and not self.receivers
 
 
-def mask_words(code: LagrangeCode, liars: int, bits: int = BITS) -> int:
+def mask_words(code: LagrangeCode, corrected: int, bits: int = BITS) -> int:
     """How many masking values a lane a dealer adds to its shares: 4 for 30-bit lanes."""
-    return checks_needed(code.basis, liars, bits) + 2
+    return checks_needed(code.basis, corrected, bits) + 2
 
 
 def deal_mask(code: LagrangeCode, words: int, coins: Coins, lanes: int | None = None) -> list[Array]:
@@ -340,7 +341,7 @@ def combine_shares(code: LagrangeCode, share: Array, mask: Array, coins: Coins) 
     """What a receiver publishes about the shares it got from one dealer: (lanes, words), public.
 
     share (lanes, *shape) and mask (lanes, words) are secret.  coins are common to all receivers, for one
-    dealer, and drawn after every share of that dealer has arrived: a dealer who knows them can cheat.
+    dealer, and drawn after every share of that dealer has arrived: a dealer who knows them can deviate.
     The masks are used for one publication and never again: two with one mask reveal a combination.
 
     Privacy: the published words are points of g + sum gamma f with g uniform of the same degree, so
@@ -359,28 +360,34 @@ def combine_shares(code: LagrangeCode, share: Array, mask: Array, coins: Coins) 
 
 
 def judge_dealing(
-    code: LagrangeCode, published: Mapping[int, Array], liars: int, *, degree: int = 1, zero_sum: bool = False
+    code: LagrangeCode,
+    published: Mapping[int, Array],
+    corrected: int,
+    *,
+    degree: int = 1,
+    zero_sum: bool = False,
 ) -> DealingFault:
     """Who is at fault, if anybody, by the published words (lanes, words) of one dealer's shares.
 
     degree: of the dealt polynomial in the shares, 1 for points and 2 for blinding (`field.code.masking`),
     whose values at the data points must sum to zero as well (zero_sum; its masks are dealt like it).
 
-    If at most `liars` receivers publish falsely, then with e = p^-(words-1) + p^-words, p the least prime,
+    If at most `corrected` receivers publish falsely, then with e = p^-(words-1) + p^-words, p the least
+    prime,
 
     * an honest dealer is never found at fault;
     * a dealing off every polynomial at honest receivers is `good` with probability at most e;
     * the shares of the honest receivers that are not named lie on one polynomial (and sum to zero, if
-      asked), except with probability at most C(n, liars) e: a union over who is named.
+      asked), except with probability at most C(n, corrected) e: a union over who is named.
 
     Named receivers hold shares that nobody may rely on: until the dispute is settled leave the dealer
     out, or treat those receivers' later replies as missing.
 
-    Raises TooFewValues below threshold(degree) + 2 liars.
+    Raises TooFewValues below threshold(degree) + 2 corrected.
     """
     try:
-        off = locate_words(code, published, degree, liars)
-    except TooManyLiars:
+        off = locate_words(code, published, degree, corrected)
+    except TooManyFalse:
         return DealingFault(True, ())
     if zero_sum:
         rest = {j: words for j, words in published.items() if j not in off}

@@ -9,8 +9,8 @@ prime:
   Every one of Q must answer, and the masked replies lie on no polynomial: lies cannot be located.
 * dealt polynomials: client j adds its shares of t + 1 polynomials of degree 2 (ell + t - 1), each uniform
   subject to its values at the ell data points summing to zero, dealt by t + 1 clients.  Any threshold of
-  replies decodes and liars are located as before.  A dealer sends n - R + 1 residues for every blinded
-  value; the other R - 1 shares are expanded from seeds shared with their holders.
+  replies decodes and deviating clients are located as before.  A dealer sends n - R + 1 residues for every
+  blinded value; the other R - 1 shares are expanded from seeds shared with their holders.
 
 Either way the R replies are uniform subject to their weighted sum, also for the server together with any
 t clients, who besides learn what those clients computed themselves.

@@ -17,43 +17,47 @@ from field.arrays import Array
 from field.code.lagrange_code import LagrangeCode, TooFewValues, barycentric_weights, transfer_matrix
 
 
-class TooManyLiars(Exception):  # noqa: N818 - what happened, as TooFewValues
-    """More values are off every polynomial than liars were planned for.
+class TooManyFalse(Exception):  # noqa: N818 - what happened, as TooFewValues
+    """More values are off every polynomial than are to be corrected.
 
-    liars  how many the caller tolerates
+    corrected  how many the caller tolerates
     got    how many clients replied
     suspects  clients located so far, possibly none and possibly honest: no proof
     """
 
-    def __init__(self, liars: int, got: int, needed: int, suspects: tuple[int, ...]) -> None:
+    def __init__(self, corrected: int, got: int, needed: int, suspects: tuple[int, ...]) -> None:
         super().__init__(
-            f"more than liars={liars} of {got} replies are false, and {needed} that agree are needed: "
-            "ask more clients and plan for more liars (two more replies each), or leave suspects out"
+            f"more than corrected={corrected} of {got} replies are false; {needed} that agree are needed: "
+            "ask more clients and correct more (two more replies each), or leave suspects out"
         )
-        self.liars, self.got, self.needed, self.suspects = liars, got, needed, suspects
+        self.corrected, self.got, self.needed, self.suspects = corrected, got, needed, suspects
 
 
-def sorted_clients(code: LagrangeCode, values: Mapping[int, Any], degree: int, liars: int) -> tuple[int, ...]:
-    """The clients, sorted.  Raises TooFewValues below threshold(degree) + 2 liars."""
-    if liars < 0:
-        raise ValueError(f"liars={liars} is negative: it counts the lying clients to be found")
-    needed = code.threshold(degree) + 2 * liars
+def sorted_clients(
+    code: LagrangeCode, values: Mapping[int, Any], degree: int, corrected: int
+) -> tuple[int, ...]:
+    """The clients, sorted.  Raises TooFewValues below threshold(degree) + 2 corrected."""
+    if corrected < 0:
+        raise ValueError(f"corrected={corrected} is negative: it counts the deviating clients to be found")
+    needed = code.threshold(degree) + 2 * corrected
     if len(values) < needed:
         raise TooFewValues(needed, len(values))
     return tuple(sorted(values))
 
 
-def locate_words(code: LagrangeCode, words: Mapping[int, Array], degree: int, liars: int) -> tuple[int, ...]:
+def locate_words(
+    code: LagrangeCode, words: Mapping[int, Array], degree: int, corrected: int
+) -> tuple[int, ...]:
     """The clients off the polynomial in any lane of any word, sorted: words[j] is (lanes, words).
 
     One word at a time is decoded, without the clients already found: removing an error before decoding
     needs one value less, so what remains locates the errors that remain.
 
-    Raises TooFewValues and TooManyLiars as `locate`, with the same limits.
+    Raises TooFewValues and TooManyFalse as `locate`, with the same limits.
     """
-    left = sorted_clients(code, words, degree, liars)
-    # Fewer agreeing symbols than this may agree on a polynomial of the liars' choice.
-    needed = code.threshold(degree) + liars
+    left = sorted_clients(code, words, degree, corrected)
+    # Fewer agreeing symbols than this may agree on a polynomial of the deviating clients' choice.
+    needed = code.threshold(degree) + corrected
     table = np.stack([words[j] for j in left], axis=1)
     off = off_polynomial(code, table, left, degree)
     found: list[int] = []
@@ -66,8 +70,8 @@ def locate_words(code: LagrangeCode, words: Mapping[int, Array], degree: int, li
         decoded = len(left) >= needed and not off[lane, w]
         if decoded and wrong:
             found = sorted(set(words) - set(left))
-        if not decoded or len(found) > liars:
-            raise TooManyLiars(liars, len(words), needed, tuple(found))
+        if not decoded or len(found) > corrected:
+            raise TooManyFalse(corrected, len(words), needed, tuple(found))
     return tuple(found)
 
 

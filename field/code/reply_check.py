@@ -226,9 +226,7 @@ def open_words(code: LagrangeCode, basis: Basis, words: Mapping[int, Array]) -> 
     who = tuple(sorted(words))
     degree, least = code.threshold(1), code.threshold(1) + code.t
     if len(who) < least:
-        raise ValueError(
-            f"{len(who)} words: with t={code.t} liars it takes {least} to fix what honest clients say"
-        )
+        raise ValueError(f"{len(who)} words: where t={code.t} deviate, {least} fix what honest clients say")
     points = tuple(code.alphas[j] for j in who)
     flat = np.stack([words[j].reshape(basis.lanes, -1) for j in who], axis=1)
     first = np.ascontiguousarray(flat[:, :degree])

@@ -16,11 +16,11 @@ they are told of, and have nobody in, T_G is not H, as somebody in T_G is told; 
 w_G is under r_H, which serves for this word alone.
 
 Why words are checked in the round in which they come, and not at the end: a false word that is computed on
-makes the two of a later group compute different words, whose difference depends on components that the liar
-misses.  If it were told one of them, and a digest of the other, it would know that difference, from digests
-of any kind.  So nobody computes on a word before its tags fit, and who finds one that does not says nothing
-more.  What enters (`begin_deal`) must be the same at all of its group for the same reason, and so must keys
-of sets: whoever uses this compares them before.
+makes the two of a later group compute different words, whose difference depends on components that who
+sent it misses.  If it were told one of them, and a digest of the other, it would know that
+difference, from digests of any kind.  So nobody computes on a word before its tags fit, and who finds one
+that does not says nothing more.  What enters (`begin_deal`) must be the same at all of its group for the same
+reason, and so must keys of sets: whoever uses this compares them before.
 
 Bits that are told are C(2t + 2, 2) t a product for a = 1: 6, 30 and 84 for t = 1, 2, 3, where 3, 10 and 21
 are without witnesses.

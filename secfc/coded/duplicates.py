@@ -54,13 +54,13 @@ from secfc.roles.messages import Message, check_all, check_residues, check_unsig
 # lane and row, is a matter of rho alone: that row is dealt anew.  Twice in a row is a row that nobody holds.
 #
 # A client that deals another indicator than 0 or 1, or answers falsely, would let the run go on with rows
-# that are residues of any size (`field.code.range_check` tests N, not y), by which A1's cheater reads others'
-# data from labels.  So indicators are checked to be bits before anything is divided by their sum, and rows y
-# before anything is computed on them: that c y = N, and that every holder of a row knows y.  Where an honest
-# client holds a row, y is its data; where one client alone says that it does, c is 1.  Not withstood: two
-# clients that deviate, who may hold a row of theirs as N / 2, or by other indicators in another lane, so that
-# it is of any size.  With opened counts (`psu.merge`) no row grows beyond its test.  Two random coefficients
-# a holder instead of the indicator do not help: then not even N is tested.
+# that are residues of any size (`field.code.range_check` tests N, not y), by which the client of A1
+# reads others' data from labels.  So indicators are checked to be bits before anything is divided by their
+# sum, and rows y before anything is computed on them: that c y = N, and that every holder of a row knows y.
+# Where an honest client holds a row, y is its data; where one client alone says that it does, c is 1.  Not
+# withstood: two clients that deviate, who may hold a row of theirs as N / 2, or by other indicators in
+# another lane, so that it is of any size.  With opened counts (`psu.merge`) no row grows beyond its test.
+# Two random coefficients a holder instead of the indicator do not help: then not even N is tested.
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -41,7 +41,7 @@ from field.code.rows import CodedRows
 from field.secrets.coins import Coins
 from secfc.coded.membership import RowContribution
 from secfc.coded.plan import CodedPlan, RowBatch
-from secfc.coded.quorum import WORDS, CheaterIdentification
+from secfc.coded.quorum import WORDS, Screening
 from secfc.errors import FaultyClient, FaultyServer, MasksSpent, RowsRefused, TooFewReplies
 from secfc.roles.agreement import CoinToss, derive_seed, toss_coins_at_server, toss_coins_with_parties
 from secfc.roles.blame import suspect_parties
@@ -153,7 +153,7 @@ def challenge_coins(seed: bytes, dealer: int) -> Coins:
 
 def judge_dealers(
     plan: CodedPlan,
-    screening: CheaterIdentification,
+    screening: Screening,
     complete: Mapping[PartyId, Array],
     opened: Mapping[PartyId, OpenedProjections],
     pattern: ProjectionPattern,
@@ -189,8 +189,8 @@ def judge_dealers(
         for receiver in screening.names(judgement.doubted):
             contradicted[receiver].add(dealer)
         doubts[j] = lacking | set(screening.names(judgement.doubted))
-    while liar := _contradicting(screening, contradicted):
-        screening.blame(liar, WORDS)
+    while deviating := _contradicting(screening, contradicted):
+        screening.blame(deviating, WORDS)
     for j, doubting in doubts.items():
         remaining = doubting.intersection(screening.active)
         dealer = plan.clients[j]
@@ -203,9 +203,7 @@ def judge_dealers(
     return counted
 
 
-def _contradicting(
-    screening: CheaterIdentification, contradicted: Mapping[PartyId, set[PartyId]]
-) -> PartyId | None:
+def _contradicting(screening: Screening, contradicted: Mapping[PartyId, set[PartyId]]) -> PartyId | None:
     """A client whose words contradict more dealers than may still lie: were it honest, all these lied."""
     active = screening.active
     for receiver, dealers in contradicted.items():
@@ -255,7 +253,7 @@ class ReceivedShares:
 
 def sign_toss(plan: CodedPlan) -> CoinToss:
     """Who tosses the coins that signs are drawn from, right after sharing."""
-    needed = plan.code.threshold(2) + plan.liars
+    needed = plan.code.threshold(2) + plan.corrected
     return CoinToss(plan.computing, plan.digest(), needed, SHARE + max(plan.chunks))
 
 
@@ -310,10 +308,12 @@ def prove_rows(plan: CodedPlan, mine: RowContribution, received: ReceivedShares,
         to_all((*to, SERVER), told), awaited, 0,
         round=number + 1, phase="share",
     )  # fmt: skip
-    good = (well_formed if plan.liars else check_all)(inbox, ProjectedShares, partial(check_projected, plan))
+    good = (well_formed if plan.corrected else check_all)(
+        inbox, ProjectedShares, partial(check_projected, plan)
+    )
     inbox = yield Exchange({}, (SERVER,), round=number + 1, phase="share")
     contributors = counted_by_server(plan, inbox)
-    if not plan.liars and (contributors & ~told.complete).any():
+    if not plan.corrected and (contributors & ~told.complete).any():
         raise FaultyServer(SERVER, "counts on rows that did not come")
     if mine.name in verifying:
         heard_of = {plan.seats[mine.name]: told} | {plan.seats[c]: m for c, m in good.items()}
@@ -370,14 +370,14 @@ def receive_mask_choices(
 ) -> dict[int, list[MaskSelection]]:
     """What other dealers chose, by number, for each message of shares; checked.
 
-    With liars planned for, who announces nothing that fits counts as one that said nothing.
+    Where replies are corrected, who announces nothing that fits counts as one that said nothing.
     """
     out: dict[int, list[MaskSelection]] = {}
-    taken = (well_formed if plan.liars else check_all)(inbox, MaskChoice, partial(check_hiding, plan))
+    taken = (well_formed if plan.corrected else check_all)(inbox, MaskChoice, partial(check_hiding, plan))
     for sender, message in taken.items():
         j = plan.numbers[sender]
         if message.digest != seed_echo(seed):
-            if plan.liars:
+            if plan.corrected:
                 continue
             why = f"{sender} says that it was told other coins than were told here"
             raise suspect_parties("MaskChoice", why, sender=sender, server=SERVER)
@@ -498,8 +498,10 @@ def refuse_invalid_rows(
         if len(words) < plan.code.threshold(2):
             raise TooFewReplies(plan.code.threshold(2), tuple(plan.computing[j] for j in words))
         errors = (len(words) - plan.code.threshold(1)) // 2
-        finding = collect_dealing(plan, pattern, words, min(plan.liars, errors) if plan.liars else errors)
-        if finding.good or (plan.liars and finding.on_code and finding.small):
+        finding = collect_dealing(
+            plan, pattern, words, min(plan.corrected, errors) if plan.corrected else errors
+        )
+        if finding.good or (plan.corrected and finding.on_code and finding.small):
             continue
         if len(group) > 1:
             raise RowsRefused
@@ -516,13 +518,15 @@ def refuse_invalid_rows(
         raise suspect_parties("ProjectedShares", FALSE, dealer=dealer, tellers=receivers)
 
 
-def judge_at_server(plan: CodedPlan, screening: CheaterIdentification) -> Role[Array]:
+def judge_at_server(plan: CodedPlan, screening: Screening) -> Role[Array]:
     """Whose rows count, (n,) bool; the screening learns who is there and who lied.
 
-    Raises what `refuse_invalid_rows` raises, and TooFewReplies, LiarsExceeded.
+    Raises what `refuse_invalid_rows` raises, and TooFewReplies, TooManyDeviating.
     """
     number, needed = projection_round(plan), screening.needed(2)
-    seed, hearing = yield from toss_coins_at_server(sign_toss(plan), plan.computing, lenient=bool(plan.liars))
+    seed, hearing = yield from toss_coins_at_server(
+        sign_toss(plan), plan.computing, lenient=bool(plan.corrected)
+    )
     dealing = [c for c in plan.resting if plan.blocks[plan.numbers[c]]]
     if dealing:
         yield Exchange(to_all(dealing, TossedSeed(seed)), round=number, phase="share")
@@ -533,7 +537,7 @@ def judge_at_server(plan: CodedPlan, screening: CheaterIdentification) -> Role[A
     if len(screening.active) < needed:
         raise TooFewReplies(needed, screening.active)
     pattern = projection_pattern(plan, seed)
-    if plan.liars:
+    if plan.corrected:
         complete = {c: m.complete for c, m in told.items()}
         opened = {c: OpenedProjections(m.values, m.checks) for c, m in told.items()}
         counted = judge_dealers(plan, screening, complete, opened, pattern)
@@ -542,6 +546,6 @@ def judge_at_server(plan: CodedPlan, screening: CheaterIdentification) -> Role[A
         by_number = {plan.seats[c]: m for c, m in told.items()}
         refuse_invalid_rows(plan, pattern, by_number, counted, screening.coins)
     # Whose words were lost may lack rows that count: it is not there any more, and is told nothing.
-    to = hearing if plan.liars else screening.present
+    to = hearing if plan.corrected else screening.present
     yield Exchange(to_all(to, Contributors(counted)), round=number + 1, phase="share")
     return counted

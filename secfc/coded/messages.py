@@ -131,7 +131,7 @@ class DealingChallenge(Message, tag=41):
 
     Under Distances(dealt=True): server, client.  Seen: public coins, drawn after all dealt.  By
     deviating: the server: coins of its choice let a false dealing pass that it knows of, so with
-    `max_cheaters` it is trusted.
+    `corrected` it is trusted.
     """
 
     seed: bytes
@@ -148,7 +148,7 @@ class BlindingShares(Message, tag=43):
 
     Under Distances(dealt=True): client, client.  Seen: shares of polynomials whose values at the data
     points sum to zero.  By deviating: a dealing off the polynomials makes distances wrong; with
-    `max_cheaters` random words find it before replies are believed, and trace it to the dealer or a pair.
+    `corrected` random words find it before replies are believed, and trace it to the dealer or a pair.
     """
 
     values: Array
@@ -189,7 +189,7 @@ class CheckedDistances(Message, tag=44):
 
     Under Distances(dealt=True): client, server.  Seen: uniform subject to their weighted sum, the
     distance; random sums of the dealing under mask words of its own.  By deviating: wrong labels,
-    unnoticed; with `max_cheaters` located and named, if the reply is read.
+    unnoticed; with `corrected` located and named, if the reply is read.
     """
 
     values: Array
@@ -442,7 +442,7 @@ class CodedCosts(Message, tag=25):
 
     Under "with lost clients, several starts, or consent": client, server.  Seen: blinded: the cost of
     each cluster.  By deviating: a false cost chooses another planned start, or another `k`, unnoticed, and
-    which one tells the liar log2(`n_init`) bits a run (log2(`most - least`) of an `Elbow`). Under
+    which one tells its sender log2(`n_init`) bits a run (log2(`most - least`) of an `Elbow`). Under
     `OwnLabels()` squares of rows are checked before, the costs themselves are not.
     """
 
@@ -510,7 +510,7 @@ class CodedCenters(Message, tag=8):
 
     Under "with lost clients, several starts, or consent": client, server.  Seen: a share of the centers:
     `ell + t` give them.  By deviating: a false one: noticed before centers are opened; `w` shares notice
-    `w - ell - t` false ones. With `max_cheaters` located and named.
+    `w - ell - t` false ones. With `corrected` located and named.
     """
 
     values: Array

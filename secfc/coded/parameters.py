@@ -27,6 +27,7 @@ from secfc.data.inputs import (
 )
 from secfc.data.resolution import Coarse, check_coarse
 from secfc.errors import InputError
+from secfc.remedies import accept_old_names
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import PartyId
 
@@ -79,13 +80,13 @@ def select_workers(workers: Workers, clients: tuple[PartyId, ...]) -> tuple[Part
     return tuple(c for c in clients if c in set(workers))
 
 
-def check_enough_workers(workers: Workers, seats: int, ell: int, t: int, max_cheaters: int) -> None:
+def check_enough_workers(workers: Workers, seats: int, ell: int, t: int, corrected: int) -> None:
     """Raises InputError for fewer workers than the code needs."""
-    needed = 2 * (ell + t - 1) + 1 + 2 * max_cheaters
+    needed = 2 * (ell + t - 1) + 1 + 2 * corrected
     if workers is not None and seats < needed:
         raise InputError(
             f"workers={workers if isinstance(workers, int) else seats}: ell={ell}, t={t} needs "
-            f"2*(ell+t-1)+1+2*max_cheaters = {needed} of them, and one more for each that may be lost. Name "
+            f"2*(ell+t-1)+1+2*corrected = {needed} of them, and one more for each that may be lost. Name "
             "more workers, or lower t or ell"
         )
 
@@ -151,9 +152,10 @@ CONSENT = ValueKind(
 )
 
 
+@accept_old_names(max_cheaters="corrected")
 @dataclass(frozen=True)
 class Threshold(ParameterGroup):
-    """How many clients may collude or cheat, and how points are cut into segments.
+    """How many clients may collude or deviate, and how points are cut into segments.
 
     Parameters
     ----------
@@ -164,13 +166,14 @@ class Threshold(ParameterGroup):
         Segments into which a point is cut (packing factor), from 1 on.  More segments mean less work and
         traffic, and no more privacy: t + 1 colluding clients can read small or categorical values with any
         ell.
-    max_cheaters
-        Clients that may compute or deal falsely while the run goes on and labels stay exact.  Clients whose
-        false replies are decoded, or whose dealt shares are checked, are named and excluded; a false reply
-        that is not needed may stay unnoticed.  Needs `Open()` membership and `Distances()`.
+    corrected
+        Clients that may deviate, computing or dealing falsely, and whose replies are corrected: the run goes
+        on and labels stay exact.  Clients whose false replies are decoded, or whose dealt shares are checked,
+        are named and excluded; a false reply that is not needed may stay unnoticed.  Needs `Open()`
+        membership and `Distances()`.
     deviating
-        Clients that may deviate while a committee compares, from 0 to t, and learn nothing more: unlike with
-        max_cheaters the run ends, before a false label, as deviating + 1 clients play each part.  With 0 one
+        Clients that may deviate while a committee compares, from 0 to t, and learn nothing more: they are
+        noticed and the run ends, before a false label, as deviating + 1 clients play each part.  With 0 one
         client that deviates can read the others' rows.  More than 0 needs a committee; without a dealer it is
         1 at most, and takes 2 t + 2 clients, all of whom compare.  None chooses 1 where t > 0 and there are
         enough clients (t + 2 besides a dealer, 2 t + 2 without one), else 0.
@@ -182,17 +185,17 @@ class Threshold(ParameterGroup):
 
     Notes
     -----
-    At least 2 (ell + t - 1) + 1 + 2 max_cheaters computing clients are needed.
+    At least 2 (ell + t - 1) + 1 + 2 corrected computing clients are needed.
 
     Examples
     --------
     >>> Threshold(t=3)
-    Threshold(t=3, ell=1, max_cheaters=0, deviating=None)
+    Threshold(t=3, ell=1, corrected=0, deviating=None)
     """
 
     t: int | None = None
     ell: int = 1
-    max_cheaters: int = 0
+    corrected: int = 0
     deviating: int | None = None
 
     def __post_init__(self) -> None:
@@ -201,7 +204,7 @@ class Threshold(ParameterGroup):
             {
                 "t": optional_kind(WHOLE, "chosen for the number of clients"),
                 "ell": WHOLE,
-                "max_cheaters": WHOLE,
+                "corrected": WHOLE,
                 "deviating": optional_kind(WHOLE, "chosen for the clients and the policy"),
             },
         )

@@ -277,7 +277,7 @@ class CodedPlan(DescribedPlan):
     revealing: tuple[PartyId, ...]
     largest: int  # points in the largest cluster that distances are measured to
     headroom: int = 1  # how many times the largest distance of honest rows must fit
-    liars: int = 0  # lying clients that change no label; found are those whose replies are read
+    corrected: int = 0  # deviating clients that change no label; named are those whose replies are read
     block: int = 1  # words of a row's share that are tested together (`field.code.range_check`)
     terms: RunTerms | None = field(
         default=None, compare=False, repr=False, metadata=LOCAL
@@ -339,7 +339,7 @@ class CodedPlan(DescribedPlan):
                 f"{len(self.revealing)} clients cannot reveal the centers: ell+t = "
                 f"{self.code.threshold(1)} must consent"
             )
-        self._check_liars()
+        self._check_corrected()
 
     def _needed(self) -> int:
         """What the modulus must exceed."""
@@ -355,22 +355,20 @@ class CodedPlan(DescribedPlan):
             needed = max(needed, excess_modulus(self.m, self.quantizer.max_int))
         return needed
 
-    def _check_liars(self) -> None:
-        code, more = self.code, 2 * self.liars
-        if self.liars < 0:
-            raise InputError(
-                f"max_cheaters={self.liars} is negative: it counts the lying clients to be found"
-            )
+    def _check_corrected(self) -> None:
+        code, more = self.code, 2 * self.corrected
+        if self.corrected < 0:
+            raise InputError(f"corrected={self.corrected} is negative: it counts deviating clients")
         if code.threshold(2) + more > code.n:
             raise InputError(
-                f"n={code.n} clients cannot find {self.liars} lying ones with ell={code.ell}, t={code.t}: "
-                f"2*(ell+t-1)+1+2*{self.liars} = {code.threshold(2) + more} are needed",
-                ["lower ell or t", ("max_cheaters", ..., "allow for fewer"), "add clients"],
+                f"n={code.n} clients cannot correct {self.corrected} with ell={code.ell}, t={code.t}: "
+                f"2*(ell+t-1)+1+2*{self.corrected} = {code.threshold(2) + more} are needed",
+                ["lower ell or t", ("corrected", ..., "allow for fewer"), "add clients"],
             )
-        if self.liars and self.revealing and len(self.revealing) < code.threshold(1) + more:
+        if self.corrected and self.revealing and len(self.revealing) < code.threshold(1) + more:
             raise InputError(
-                f"{len(self.revealing)} clients cannot reveal the centers with max_cheaters={self.liars}: "
-                f"ell+t+2*max_cheaters = {code.threshold(1) + more} must consent"
+                f"{len(self.revealing)} clients cannot reveal the centers with corrected={self.corrected}: "
+                f"ell+t+2*corrected = {code.threshold(1) + more} must consent"
             )
 
     @property

@@ -15,7 +15,7 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import CodedCenters, RevealCenters
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.queries import Query
-from secfc.coded.quorum import CheaterIdentification
+from secfc.coded.quorum import Screening
 from secfc.coded.source import CodedSource
 from secfc.data.inputs import check_fields
 from secfc.kmeans.bisecting import Bisecting
@@ -155,8 +155,8 @@ class PolicyCapabilities:
 
     exposes: what the server sees in every iteration, and so what reports and attacks assume.
     dealer: who deals masks and tables for comparisons; None if nobody does, or nothing is compared.
-    finds_liars: whether it checks what clients send by the screening that it is given; without, a run that
-    plans for lying clients is refused.
+    corrects: whether it checks what clients send by the screening that it is given; without, a run with
+    corrected above 0 is refused.
     exact: whether labels are those of exact k-means; then a cost is known, and new points may be labeled.
     least_lanes: lanes below which an automatic scale would be too coarse.
     checks_words: whether several clients can play each part of what its committees compare by, so that what
@@ -166,7 +166,7 @@ class PolicyCapabilities:
 
     exposes: Exposure
     dealer: PartyId | None = None
-    finds_liars: bool = False
+    corrects: bool = False
     exact: bool = True
     least_lanes: int = 2
     checks_words: bool = False
@@ -262,7 +262,7 @@ class Disclosure(Protocol):
         ...
 
     def server(
-        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+        self, plan: CodedPlan, screening: Screening, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         """Source of the server's steps.  screening: whom it may ask and believe."""
         ...

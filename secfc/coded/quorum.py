@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from field.arrays import Array
-from field.code.consistency import judge_dealing, locate_liars, screen_liars
+from field.code.consistency import judge_dealing, locate_deviating, screen_deviating
 from field.code.distances import Replies
 from field.code.range_check import OpenedProjections, ProjectionPattern, judge_projections
-from field.code.reed_solomon import TooManyLiars, off_polynomial
+from field.code.reed_solomon import TooManyFalse, off_polynomial
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -30,7 +30,7 @@ from secfc.coded.messages import (
 )
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import Operation, Query, Subject
-from secfc.errors import LiarsExceeded, TooFewReplies
+from secfc.errors import TooFewReplies, TooManyDeviating
 from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import (
     ITERATE,
@@ -45,26 +45,28 @@ from secfc.roles.exchange import (
 from secfc.roles.messages import check_all, check_residues, compact_labels, well_formed
 
 # --------------------------------------------------------------------------------------------------
-# Whom the server may still believe: lying clients located, named and no longer asked.
+# Whom the server may still believe: deviating clients located, named and no longer asked.
 #
-# The honest replies are points of one polynomial.  With A lying clients planned for and not yet found,
+# The honest replies are points of one polynomial.  With A deviating clients planned for and not yet found,
 # threshold + A replies that agree contain a threshold of honest ones, so what they decode to is true; A lies
 # among threshold + 2 A replies are located.  In between, of threshold + A + s replies s lies are located, and
 # more are noticed.  Hence, as long as at most A clients lie, whoever else falls silent, every result is exact
 # or a typed error, and whoever is named did lie, except with probability `field.code.consistency.miss_bound`.
 #
 # A dispute is between a dealer and a receiver of whom one must have lied, and nobody can tell which.  Both
-# are no longer asked: that costs two replies and takes away one liar, so what remains can be told apart as
-# before.  A message that is lost between two clients counts as a lie of one of them.
+# are no longer asked: that costs two replies and takes away one deviating client, so what remains can be told
+# apart as before.  A message that is lost between two clients counts as a lie of one of them.
 #
-# More liars than planned are noticed as long as replies are to spare; without any, and above all once
-# disputes have used them up, liars beyond the plan can pass for honest clients, and no decoder can tell.
+# More deviating clients than planned are noticed as long as replies are to spare; without any, and above all
+# once disputes have used them up, deviating clients beyond the plan can pass for honest clients, and no
+# decoder can tell.
 #
 # Whose replies are not read cannot be found: where more clients are there than are needed, the server reads a
 # part of the replies, and a lie in another changes nothing and stays unnamed.
 #
 # Assumes a server that follows the protocol: its coins are secret until the replies are there, and what it
-# says about liars is believed.  The proofs are the server's own; they do not convince an outsider.
+# says about deviating clients is believed.  The proofs are the server's own; they do not convince an
+# outsider.
 
 M = TypeVar("M")
 
@@ -78,9 +80,9 @@ BLINDING = "the blinding it dealt lies on no polynomial, or does not sum to zero
 
 @dataclass(frozen=True)
 class BlameState:
-    """What is known of the clients' honesty: liars with the proof of each, and pairs of whom one lied."""
+    """What is known of the clients' honesty: who deviated, with the proof, and pairs of whom one lied."""
 
-    liars: Mapping[PartyId, str]
+    deviated: Mapping[PartyId, str]
     disputes: tuple[tuple[PartyId, PartyId], ...] = ()
 
 
@@ -98,7 +100,7 @@ class DealingVerdict:
     why: str = DEALING
 
 
-class CheaterIdentification:
+class Screening:
     """The clients that are asked, and how many of them may still lie.
 
     coins: secret, drawn from when the replies are there.  Not a frozen value: what changes is what the server
@@ -113,13 +115,15 @@ class CheaterIdentification:
     @property
     def left(self) -> int:
         """How many of the active clients may lie."""
-        liars, disputes = self.standing.liars, self.standing.disputes
-        return self.plan.liars - len(liars) - sum(a not in liars and b not in liars for a, b in disputes)
+        deviated, disputes = self.standing.deviated, self.standing.disputes
+        return (
+            self.plan.corrected - len(deviated) - sum(deviated.keys().isdisjoint(pair) for pair in disputes)
+        )
 
     @property
     def active(self) -> tuple[PartyId, ...]:
-        """Who is present, was not found lying, and is in no dispute, in the order of the plan."""
-        out = {*self.standing.liars, *(c for pair in self.standing.disputes for c in pair)}
+        """Who is present, was not found to deviate, and is in no dispute, in the order of the plan."""
+        out = {*self.standing.deviated, *(c for pair in self.standing.disputes for c in pair)}
         return tuple(c for c in self.present if c not in out)
 
     def needed(self, degree: int) -> int:
@@ -131,18 +135,18 @@ class CheaterIdentification:
         return DealingChallenge(self.coins.bytes(32))
 
     def blame(self, client: PartyId, why: str) -> None:
-        """Name a client with proof.  Raises LiarsExceeded if this is one too many."""
-        self._learn(BlameState({**self.standing.liars, client: why}, self.standing.disputes))
+        """Name a client with proof.  Raises TooManyDeviating if this is one too many."""
+        self._learn(BlameState({**self.standing.deviated, client: why}, self.standing.disputes))
 
     def part(self, dealer: PartyId, receiver: PartyId) -> None:
-        """Ask neither of two clients any more, one of whom lied.  Raises LiarsExceeded."""
-        self._learn(BlameState(self.standing.liars, (*self.standing.disputes, (dealer, receiver))))
+        """Ask neither of two clients any more, one of whom lied.  Raises TooManyDeviating."""
+        self._learn(BlameState(self.standing.deviated, (*self.standing.disputes, (dealer, receiver))))
 
     def _learn(self, standing: BlameState) -> None:
-        suspects = tuple(self.standing.liars)
+        suspects = tuple(self.standing.deviated)
         self.standing = standing
         if self.left < 0:
-            raise LiarsExceeded(self.plan.liars, suspects)
+            raise TooManyDeviating(self.plan.corrected, suspects)
 
     def checked(
         self, inbox: Mapping[PartyId, Any], kind: type[M], check: Callable[[PartyId, M], None]
@@ -152,7 +156,7 @@ class CheaterIdentification:
         check raises FaultyClient.  Its sender is named then, which ends the run only as `blame` says.
         """
         inbox = {c: m for c, m in inbox.items() if c in self.active}
-        if not self.plan.liars:
+        if not self.plan.corrected:
             return check_all(inbox, kind, check)
         good = well_formed(inbox, kind, check)
         for sender in inbox:
@@ -161,28 +165,28 @@ class CheaterIdentification:
         return good
 
     def screened(self, values: Mapping[int, Array], degree: int) -> dict[int, Array]:
-        """Enough replies (lanes, *shape), by number, that are true; whoever was found lying is named.
+        """Enough replies (lanes, *shape), by number, that are true; whoever was found to deviate is named.
 
         values: canonical residues of active clients, of this degree in their shares.
 
-        Raises TooFewReplies, LiarsExceeded.
+        Raises TooFewReplies, TooManyDeviating.
         """
         needed, left, code = self.needed(degree), self.left, self.plan.code
         if len(values) < needed:
             raise TooFewReplies(needed, self.names(values))
-        if not self.plan.liars:
+        if not self.plan.corrected:
             return dict(values)
         found = min(left, len(values) - needed)
         try:
-            if found == self.plan.liars:
-                usable, liars = screen_liars(code, values, degree, found, self.coins)
+            if found == self.plan.corrected:
+                usable, deviated = screen_deviating(code, values, degree, found, self.coins)
             else:
                 # Somebody is missing or has lied before: read everything there is.
-                liars = locate_liars(code, values, degree, found, self.coins)
-                usable = tuple(j for j in values if j not in liars)
-        except TooManyLiars:
-            raise LiarsExceeded(self.plan.liars, tuple(self.standing.liars)) from None
-        for client in self.names(liars):
+                deviated = locate_deviating(code, values, degree, found, self.coins)
+                usable = tuple(j for j in values if j not in deviated)
+        except TooManyFalse:
+            raise TooManyDeviating(self.plan.corrected, tuple(self.standing.deviated)) from None
+        for client in self.names(deviated):
             self.blame(client, OFF)
         return {j: values[j] for j in usable}
 
@@ -226,13 +230,13 @@ class ServerContext:
     Numbers rise, so that a late reply to one question is never taken for an answer to the next.
     """
 
-    def __init__(self, plan: CodedPlan, screening: CheaterIdentification) -> None:
+    def __init__(self, plan: CodedPlan, screening: Screening) -> None:
         self.plan, self.screening = plan, screening
         self.rounds = itertools.count(ITERATE, STRIDE)
 
     @property
     def there(self) -> tuple[PartyId, ...]:
-        """Who is there and was not found lying."""
+        """Who is there and was not found to deviate."""
         return self.screening.active
 
     def ask(
@@ -249,7 +253,7 @@ class ServerContext:
         shape: tuple[int, ...],
         degree: int,
     ) -> dict[int, Array]:
-        """True replies by client number.  Raises FaultyClient, TooFewReplies or LiarsExceeded."""
+        """True replies by client number.  Raises FaultyClient, TooFewReplies or TooManyDeviating."""
         replies = self.screening.checked(
             inbox, kind, lambda c, message: check_residues(basis, c, message.values, shape)
         )
@@ -297,8 +301,8 @@ class Quorum(ABC):
         consenting = tuple(c for c in plan.revealing if c in desk.there)
         inbox = yield desk.ask(question, consenting, 0)
         values = desk.believed(inbox, CodedCenters, plan.code.basis, (k, plan.code.width(plan.d)), 1)
-        # With one share more than decode them a lie is noticed; where liars are planned for it was before.
-        who, least = tuple(sorted(values)), plan.code.threshold(1) + (plan.liars == 0)
+        # With one share more than decode them a lie is noticed; where replies are corrected it was before.
+        who, least = tuple(sorted(values)), plan.code.threshold(1) + (plan.corrected == 0)
         least = min(least, len(plan.revealing))
         if len(who) < least:
             raise TooFewReplies(least, [plan.clients[j] for j in who])

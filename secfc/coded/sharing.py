@@ -31,7 +31,7 @@ from secfc.coded.input_check import (
 from secfc.coded.membership import RowContribution
 from secfc.coded.messages import PublicKey, RowShares
 from secfc.coded.plan import CodedPlan
-from secfc.coded.quorum import BlameState, CheaterIdentification
+from secfc.coded.quorum import BlameState, Screening
 from secfc.errors import FaultyClient, TooFewReplies
 from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import (
@@ -66,14 +66,14 @@ def pair_keys(plan: CodedPlan, name: PartyId, coins: Coins) -> Role[PairKeys]:
     public = private.public_key().public_bytes_raw()
     inbox = yield Exchange(to_all(others, PublicKey(public)), others, 0, round=PAIR, phase="pair")
     keys = {}
-    # With liars planned for, a key that is none counts as one that did not come.
-    came = (well_formed if plan.liars else check_all)(inbox, PublicKey, lambda sender, message: None)
+    # Where replies are corrected, a key that is none counts as one that did not come.
+    came = (well_formed if plan.corrected else check_all)(inbox, PublicKey, lambda sender, message: None)
     for sender, message in came.items():
         j = plan.clients.index(sender)
         try:
             shared = private.exchange(X25519PublicKey.from_public_bytes(message.key))
         except ValueError as error:
-            if plan.liars:
+            if plan.corrected:
                 continue
             raise blame_error(sender, "sent a public key that is none") from error
         low, high = sorted(((me, public), (j, message.key)))
@@ -109,8 +109,8 @@ def share_rows(
         inbox = yield Exchange(send, senders, 0, round=SHARE + number, phase="share")
         lost |= set(senders)
         for each in (own, *({c: message} for c, message in inbox.items())):
-            # With liars planned for, a message that is none counts as one that did not come.
-            due = (well_formed if plan.liars else check_all)(
+            # Where replies are corrected, a message that is none counts as one that did not come.
+            due = (well_formed if plan.corrected else check_all)(
                 each, RowShares, partial(check_shares, plan, number)
             )
             # Now, while it is in cache.
@@ -161,15 +161,15 @@ def settle_contributors(
 
 def settle_contributors_at_server(
     plan: CodedPlan, coins: Coins, standing: BlameState | None = None
-) -> Role[tuple[CodedPlan, CheaterIdentification]]:
+) -> Role[tuple[CodedPlan, Screening]]:
     """The server's part: the plan without those whose rows do not count, and whom it can ask.
 
     coins: the server's, secret.  standing: what is known of the clients from an earlier run.
 
-    Raises TooFewReplies if fewer clients are there than decoding needs, LiarsExceeded, FaultyClient,
+    Raises TooFewReplies if fewer clients are there than decoding needs, TooManyDeviating, FaultyClient,
     SuspectedParties, RowsRefused.
     """
-    screening = CheaterIdentification(plan.at_work, coins, standing)
+    screening = Screening(plan.at_work, coins, standing)
     counted = yield from judge_at_server(plan, screening)
     return plan.without(counted), screening
 

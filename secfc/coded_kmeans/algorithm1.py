@@ -6,7 +6,7 @@ labels.  In the paper the server decodes the distances and compares them; by def
 compares them unseen.  The labels are those of plaintext Lloyd on the quantized points, bit for bit.
 
 Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
-except for the `max_cheaters` that a plan allows for: those may compute and deal falsely, together, and no
+except for the `corrected` that a plan allows for: those may compute and deal falsely, together, and no
 label is wrong for it; the server finds those whose replies it reads (`secfc.coded.quorum` says what is
 proven).
 Nobody is kept from lying about its own points: a client that shares other data than it has, within the bound,
@@ -50,7 +50,7 @@ from secfc.coded.messages import CodedCenters, RevealCenters, RevealSums, RunEnd
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout
 from secfc.coded.policy import ClientPolicy, OwnResult
 from secfc.coded.queries import Query, check_centers, receive_query
-from secfc.coded.quorum import BlameState, CheaterIdentification
+from secfc.coded.quorum import BlameState, Screening
 from secfc.coded.sharing import (
     answer_query,
     deal_rows,
@@ -319,8 +319,8 @@ def zero_small_clusters(plan: CodedPlan, rows: CodedRows, sums: ClusterSums) -> 
 class SecFCServerResult:
     """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers.
 
-    standing: who was found lying.  curve: what k was chosen by, dendrogram: what merging the clusters costs,
-    in integer units, or None.
+    standing: who was found to deviate.  curve: what k was chosen by, dendrogram: what merging the clusters
+    costs, in integer units, or None.
     """
 
     plan: CodedPlan
@@ -466,13 +466,13 @@ def toss_start_seed(plan: CodedPlan, name: PartyId, coins: Coins) -> Role[int]:
     return _start((yield from toss_coins(start_toss(plan), name, coins)))
 
 
-def toss_start_seed_at_server(plan: CodedPlan, screening: CheaterIdentification) -> Role[int]:
+def toss_start_seed_at_server(plan: CodedPlan, screening: Screening) -> Role[int]:
     """The seed of random starts at the server; a client that drops out stays excluded."""
     if plan.seed is not None:
         return plan.seed
-    # Who is in a dispute, or was found lying, hears the result all the same.
-    who = plan.clients if plan.liars else screening.present
-    seed, who = yield from toss_coins_at_server(start_toss(plan), who, lenient=plan.liars > 0)
+    # Who is in a dispute, or was found to deviate, hears the result all the same.
+    who = plan.clients if plan.corrected else screening.present
+    seed, who = yield from toss_coins_at_server(start_toss(plan), who, lenient=plan.corrected > 0)
     screening.present = tuple(c for c in screening.present if c in who)
     return _start(seed)
 

@@ -1,7 +1,7 @@
 """What one party keeps of a run to label new points later, in plain values: for files, and other processes.
 
 A client keeps its shares of the final centers, which are secret as any share is; the server keeps how large
-clusters are and who was found lying.  The plan is not kept but made again, from the same terms.
+clusters are and who was found to deviate.  The plan is not kept but made again, from the same terms.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ModelShare:
             "multiple": layout.multiple,
             "held": (found.held if hidden else found.kept if joined else b"").hex(),
             "bound": self.plan.terms.public.bound if self.plan.terms else None,
-            "liars": dict(self.standing.liars),
+            "deviated": dict(self.standing.deviated),
             "disputes": [list(pair) for pair in self.standing.disputes],
         }
         arrays = {"sizes": self.sizes}
@@ -132,7 +132,10 @@ class ModelShare:
             sums = ClusterSums(arrays["values"], sizes, arrays["labels"])
             if sums.values.shape[:2] != (plan.code.basis.lanes, len(sizes)):
                 raise ValueError("the shares do not fit the plan of the run")
-        standing = BlameState(dict(facts["liars"]), tuple((a, b) for a, b in facts["disputes"]))
+        standing = BlameState(
+            dict(facts["deviated" if "deviated" in facts else "liars"]),
+            tuple((a, b) for a, b in facts["disputes"]),
+        )
         return cls(plan, sizes, sums, standing, scale)
 
     # --- roles
@@ -202,9 +205,9 @@ def to_plain_values(model: CodedModel) -> tuple[dict[str, Any], dict[str, Array]
         "primes": list(plan.code.basis.primes), "ell": plan.code.ell, "t": plan.code.t,
         "quantizer": asdict(plan.quantizer), "clients": list(plan.clients), "d": plan.d,
         "multiple": plan.layout.multiple, "largest": plan.largest, "headroom": plan.headroom,
-        "liars": plan.liars, "block": plan.block, "network": asdict(plan.network),
+        "corrected": plan.corrected, "block": plan.block, "network": asdict(plan.network),
         "features": None if public is None or public.features is None else list(public.features),
-        "found": dict(model.standing.liars), "disputes": [list(pair) for pair in model.standing.disputes],
+        "found": dict(model.standing.deviated), "disputes": [list(pair) for pair in model.standing.disputes],
         "left": {name: one.left for name, one in model.allowances.items()},
         "limit": plan.predictions, "workers": list(plan.workers), "fraction": plan.fraction,
         "joined": joined_columns_as_values(model) if model.joined else None,
@@ -281,7 +284,7 @@ def from_plain_values(
         (),
         facts["largest"],
         facts["headroom"],
-        facts["liars"],
+        facts["corrected" if "corrected" in facts else "liars"],
         facts["block"],
         RunTerms(way, public),
         predictions=facts["limit"],

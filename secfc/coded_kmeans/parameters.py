@@ -75,22 +75,22 @@ class SecFCSettings(LloydSettings, Protocol):
         ...
 
 
-def check_max_cheaters(way: SecFCSettings) -> None:
-    """Raises ValueError where cheating clients could not be found."""
-    cheaters = way.threshold.max_cheaters
-    if cheaters and not isinstance(way.membership, Open):
+def check_corrected(way: SecFCSettings) -> None:
+    """Raises ValueError where replies could not be corrected."""
+    corrected = way.threshold.corrected
+    if corrected and not isinstance(way.membership, Open):
         raise IncompatibleOptions(
-            {"max_cheaters": cheaters, "membership": word_for(way.membership, MEMBERSHIPS)},
+            {"corrected": corrected, "membership": word_for(way.membership, MEMBERSHIPS)},
             "no other client has the columns of one that would be left out"
             if isinstance(way.membership, Joined)
             else "the shares of all clients are mixed in every row, so a false dealing cannot be traced",
-            [("membership", "open"), ("max_cheaters", 0)],
+            [("membership", "open"), ("corrected", 0)],
         )
-    if cheaters and not way.disclosure.capabilities.finds_liars:
+    if corrected and not way.disclosure.capabilities.corrects:
         raise IncompatibleOptions(
-            {"max_cheaters": cheaters, "disclosure": way.disclosure},
+            {"corrected": corrected, "disclosure": way.disclosure},
             "this policy does not check what clients send, which is done by coded distances",
-            [("disclosure", "distances"), ("max_cheaters", 0)],
+            [("disclosure", "distances"), ("corrected", 0)],
         )
 
 
@@ -166,18 +166,18 @@ def check_workers(way: SecFCSettings, clients: tuple[PartyId, ...]) -> None:
     if workers is None:
         return
     computing = len(select_workers(workers, clients))
-    check_enough_workers(workers, computing, threshold.ell, threshold.t or 0, threshold.max_cheaters)
+    check_enough_workers(workers, computing, threshold.ell, threshold.t or 0, threshold.corrected)
     if not isinstance(way.membership, Open):
         raise IncompatibleOptions(
             {"workers": workers, "membership": word_for(way.membership, MEMBERSHIPS)},
             "a union of IDs is found by all clients together",
             [("membership", "open"), ("workers", None)],
         )
-    if threshold.max_cheaters:
+    if threshold.corrected:
         raise IncompatibleOptions(
-            {"workers": workers, "max_cheaters": threshold.max_cheaters},
+            {"workers": workers, "corrected": threshold.corrected},
             "false dealings are traced among all clients",
-            [("workers", None), ("max_cheaters", 0)],
+            [("workers", None), ("corrected", 0)],
         )
     if way.disclosure.capabilities.exposes in ("sizes", "steps", "noisy sums"):
         raise IncompatibleOptions(
@@ -302,43 +302,43 @@ def segment_cautions(t: int, ell: int) -> tuple[str, ...]:
 # How many colluding clients a run should withstand, where its caller leaves that open.
 
 
-def largest_threshold(n: int, ell: int, max_cheaters: int = 0) -> int:
-    """The largest t for which n >= 2 (ell + t - 1) + 1 + 2 max_cheaters; below 1 if none hides anything."""
-    return (n - 1) // 2 - ell + 1 - max_cheaters
+def largest_threshold(n: int, ell: int, corrected: int = 0) -> int:
+    """The largest t for which n >= 2 (ell + t - 1) + 1 + 2 corrected; below 1 if none hides anything."""
+    return (n - 1) // 2 - ell + 1 - corrected
 
 
-def threshold_limit(n: int, ell: int, max_cheaters: int, *, most: int | None) -> tuple[int, str]:
+def threshold_limit(n: int, ell: int, corrected: int, *, most: int | None) -> tuple[int, str]:
     """The most collusion that n clients tolerate, up to a third of them, and what limits it, in words.
 
     most: of comparisons without a dealer.
     The same rule for Python and the shell.  `largest_threshold` is at least 1.
     """
-    t, limit = min(largest_threshold(n, ell, max_cheaters), -(-n // 3)), "a third of them"
+    t, limit = min(largest_threshold(n, ell, corrected), -(-n // 3)), "a third of them"
     if most is not None and t > most:
         t, limit = most, "what comparisons without a dealer allow"
     return t, limit
 
 
-def check_any_threshold(n: int, ell: int, max_cheaters: int = 0) -> None:
+def check_any_threshold(n: int, ell: int, corrected: int = 0) -> None:
     """Raises InputError where n clients can hide points from nobody."""
-    if largest_threshold(n, ell, max_cheaters) >= 1:
+    if largest_threshold(n, ell, corrected) >= 1:
         return
-    plain, most = ell == 1 and not max_cheaters, (n - 1) // 2
-    given = "" if plain else f" with ell={ell}, max_cheaters={max_cheaters}"
+    plain, most = ell == 1 and not corrected, (n - 1) // 2
+    given = "" if plain else f" with ell={ell}, corrected={corrected}"
     raise InputError(
         f"n={n} client{'s' * (n != 1)}{given} cannot hide points from t=1 of them: "
-        f"n >= 2 (ell + t - 1) + 1 + 2 max_cheaters = {2 * (ell + max_cheaters) + 1} are needed",
+        f"n >= 2 (ell + t - 1) + 1 + 2 corrected = {2 * (ell + corrected) + 1} are needed",
         [
             "add clients",
             ("client_column", ..., "name the column that tells whose row it is"),
-            *[("ell", most - max_cheaters)] * (most - max_cheaters >= 1),
-            *[("max_cheaters", most - ell)] * (max_cheaters > 0 and most >= ell),
+            *[("ell", most - corrected)] * (most - corrected >= 1),
+            *[("corrected", most - ell)] * (corrected > 0 and most >= ell),
             ("algorithm", "lloyd", "hide nothing"),
         ],
     )
 
 
-def default_threshold(n: int, ell: int, max_cheaters: int, *, policy: Disclosure) -> int:
+def default_threshold(n: int, ell: int, corrected: int, *, policy: Disclosure) -> int:
     """t for n clients, as the shell chooses it.
 
     policy: what the server may see, of which some withstand fewer.
@@ -347,9 +347,9 @@ def default_threshold(n: int, ell: int, max_cheaters: int, *, policy: Disclosure
     """
     from field.compare.replicated import MAX_T
 
-    check_any_threshold(n, ell, max_cheaters)
+    check_any_threshold(n, ell, corrected)
     undealt = policy.capabilities.compares and policy.capabilities.dealer is None
-    return threshold_limit(n, ell, max_cheaters, most=MAX_T if undealt else None)[0]
+    return threshold_limit(n, ell, corrected, most=MAX_T if undealt else None)[0]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ def _meant(name: str, value: Any, table: Mapping[str, Any], method: str) -> Any:
 
 
 def choose_code(
-    n: int, t: int | None, ell: int | None, *, most: int | None = None, liars: int = 0
+    n: int, t: int | None, ell: int | None, *, most: int | None = None, corrected: int = 0
 ) -> tuple[int, int, tuple[str, ...]]:
     """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them, and to `most`.
 
@@ -458,9 +458,9 @@ def choose_code(
         return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
     if t is not None:
         return t, ell, segment_cautions(t, ell)
-    found = f" and max_cheaters={liars}" if liars else ""
-    check_any_threshold(n, ell, liars)
-    t, limit = threshold_limit(n, ell, liars, most=most)
+    found = f" and corrected={corrected}" if corrected else ""
+    check_any_threshold(n, ell, corrected)
+    t, limit = threshold_limit(n, ell, corrected, most=most)
     return t, ell, (
         f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
         *segment_cautions(t, ell),

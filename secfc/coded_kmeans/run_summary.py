@@ -137,7 +137,7 @@ def privacy_parameters(way: SecFCSettings, plan: CodedPlan, ids: str | None) -> 
         "lanes": basis.lanes,
         "modulus_bits": basis.modulus.bit_length(),
         "reveal_centers": list(plan.revealing),
-        "liars": plan.liars,
+        "corrected": plan.corrected,
     }
 
 
@@ -214,16 +214,17 @@ def leakage_under_policy(way: SecFCSettings) -> str:
 def threat_model(plan: CodedPlan, but: str, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     """Who is protected from whom, and by which code.  but: what clients learn of others' points."""
     code, basis = plan.code, plan.code.basis
-    liars: tuple[tuple[str, str], ...] = ()
-    if plan.liars:
-        most = f"{plan.liars:,} lying client{'' if plan.liars == 1 else 's'}"
-        liars = (("Liars", f"labels are exact with up to {most}; whose lies are read is named and left out"),)
+    corrected: tuple[tuple[str, str], ...] = ()
+    if plan.corrected:
+        most = f"{plan.corrected:,} deviating client{'' if plan.corrected == 1 else 's'}"
+        said = f"labels are exact with up to {most}; whose lies are read are named and left out"
+        corrected = (("Corrected", said),)
     segments = "is shared whole" if code.ell == 1 else f"is cut into {code.ell} segments and shared"
     primes = "1 prime" if basis.lanes == 1 else f"{basis.lanes} lanes (primes)"
     return (
         ("Privacy", f"t = {code.t}: {hidden_from_coalition(code.t, but)}"),
         *more,
-        *liars,
+        *corrected,
         ("Coding", f"ell = {code.ell}: each point {segments}"),
         ("Field", f"{primes}, a modulus of {basis.modulus.bit_length()} bits"),
     )

@@ -53,9 +53,9 @@ from secfc.coded_kmeans.parameters import (
     PolicyWord,
     PredictionAllowance,
     StartWord,
+    check_corrected,
     check_dendrogram,
     check_joined,
-    check_max_cheaters,
     check_owners_known,
     check_people,
     check_rounded_centers,
@@ -93,7 +93,7 @@ class SecFC:
         Number of clusters, from 1 to m.  `Elbow(most, least)`, "auto" or "2..12" chooses it during the first
         start, which must be `Bisecting()` or `Splitting()`.
     threshold
-        Who may collude or cheat, a `Threshold`; a number t is short for `Threshold(t=t)`, None for the
+        Who may collude or deviate, a `Threshold`; a number t is short for `Threshold(t=t)`, None for the
         defaults.
     init
         Initialization: a value, such as `KMeansPlusPlus()` or `GivenLabels(labels)`, or its word in the
@@ -135,7 +135,7 @@ class SecFC:
     --------
     >>> import secfc
     >>> secfc.SecFC(k=4, threshold=2).threshold
-    Threshold(t=2, ell=1, max_cheaters=0, deviating=None)
+    Threshold(t=2, ell=1, corrected=0, deviating=None)
     """
 
     k: int | Elbow
@@ -184,7 +184,7 @@ class SecFC:
         """
         if self.threshold.t is None:
             return self.restrict_clients(public.clients).plan(public)
-        check_max_cheaters(self)
+        check_corrected(self)
         check_owners_known(self)
         check_people(self)
         check_joined(self, public)
@@ -227,7 +227,7 @@ class SecFC:
             layout.padded_features(public.d, ell),
             largest_k(elbow or self.k), self.max_iter, self.n_init, self.init, tuple(revealing),
             self.quantization.largest or self.disclosure.capabilities.weigh_centers(layout.m),
-            chosen.headroom, self.threshold.max_cheaters, chosen.block, RunTerms(self, public), public.seed,
+            chosen.headroom, self.threshold.corrected, chosen.block, RunTerms(self, public), public.seed,
             self.release.smallest_center, 10 * layout.m if predictions is None else predictions,
             elbow, self.runtime.network, () if self.runtime.workers is None else workers,
             FRACTION if self.quantization.centers == "rounded" else None,
@@ -241,13 +241,13 @@ class SecFC:
         threshold, workers = self.threshold, self.runtime.workers
         if threshold.t is not None:
             return self
-        computing, ell, cheaters = (
+        computing, ell, corrected = (
             len(select_workers(workers, clients)),
             threshold.ell,
-            threshold.max_cheaters,
+            threshold.corrected,
         )
-        check_enough_workers(workers, computing, ell, 1, cheaters)
-        t = default_threshold(computing, ell, cheaters, policy=self.disclosure)
+        check_enough_workers(workers, computing, ell, 1, corrected)
+        t = default_threshold(computing, ell, corrected, policy=self.disclosure)
         return replace(self, threshold=replace(threshold, t=t))
 
     @property
@@ -301,7 +301,7 @@ class SecFC:
         """How many clients may fall silent once their rows are shared."""
         need = self.restrict_clients(plan.clients).threshold  # the union comes first, and the code is known
         n = plan.code.n if isinstance(plan, CodedPlan) else len(plan.clients)
-        answer = 2 * (need.ell + (need.t or 0) - 1) + 1 + 2 * need.max_cheaters
+        answer = 2 * (need.ell + (need.t or 0) - 1) + 1 + 2 * need.corrected
         if isinstance(plan, CodedPlan) and plan.deviating and self.disclosure.capabilities.dealer is None:
             answer = max(answer, 2 * plan.code.t + 1 + plan.deviating)  # so many compare
         return n - answer
@@ -360,7 +360,7 @@ class SecFC:
             sizes=trace.sizes,
             learned=leakage_to_server(self, plan),
             excluded=result.excluded,
-            liars=result.standing.liars,
+            deviated=result.standing.deviated,
             disputes=result.standing.disputes,
             ledger=self.disclosure.ledger(plan),
             details=trace.placed or result.standing,

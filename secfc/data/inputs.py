@@ -27,7 +27,7 @@ import numpy as np
 from field.arrays import Array as Array
 from field.ring.errors import InvalidValue, install_command
 from secfc.errors import InputError
-from secfc.remedies import Remedy
+from secfc.remedies import Remedy, current_name
 
 BLOCK_BYTES = 1 << 25  # 32 MiB of float64: large enough for numpy's speed, small next to any memory
 
@@ -538,7 +538,8 @@ def with_parameters(algorithm: Any, /, **values: Any) -> Any:
         if group is None:
             changed[name] = value
         else:
-            changed[group] = replace(changed.get(group, getattr(algorithm, group)), **{name: value})
+            part = changed.get(group, getattr(algorithm, group))
+            changed[group] = replace(part, **{current_name(part, name): value})
     return replace(algorithm, **changed)
 
 

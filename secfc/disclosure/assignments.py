@@ -15,7 +15,7 @@ from typing import Any
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, ExactPolicy, PolicyCapabilities
-from secfc.coded.quorum import CheaterIdentification
+from secfc.coded.quorum import Screening
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.server import TrustedDealer
 from secfc.disclosure.compare.session import (
@@ -78,7 +78,7 @@ class AssignmentsOnly(ExactPolicy):
         return self.how(plan).client(plan, name, coins=coins)
 
     def server(
-        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+        self, plan: CodedPlan, screening: Screening, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         return self.how(plan).server(plan, screening)
 

@@ -17,7 +17,7 @@ from field.ring.errors import InvalidValue
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, ExactPolicy, LabelSharing, PolicyCapabilities
-from secfc.coded.quorum import CheaterIdentification
+from secfc.coded.quorum import Screening
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.server import TrustedDealer
 from secfc.disclosure.compare.session import (
@@ -159,7 +159,7 @@ class OwnLabels(ExactPolicy):
         return (yield from sharing_client(self.how(plan), self.sharing, plan, name, coins))
 
     def server(
-        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+        self, plan: CodedPlan, screening: Screening, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         committees = yield from self.how(plan).committees(plan, screening)
         runs = OwnerLabelsServer(committees, self.sharing)

@@ -135,15 +135,15 @@ def dropout_rule(plan: Any, allowed: int) -> str:
     """Why not more clients than these may be lost."""
     if not isinstance(plan, CodedPlan):
         return ""
-    code, answer = plan.code, plan.code.threshold(2) + 2 * plan.liars
+    code, answer = plan.code, plan.code.threshold(2) + 2 * plan.corrected
     if code.n - allowed > answer:
         return (
             f": 2*t+1+deviating = {code.n - allowed} of {code.n} must compare, with t={code.t}, "
             f"deviating={plan.deviating}, and {answer} with deviating=0"
         )
     return (
-        f": 2*(ell+t-1)+1+2*max_cheaters = {answer} of {code.n} must answer, "
-        f"with ell={code.ell}, t={code.t}, max_cheaters={plan.liars}"
+        f": 2*(ell+t-1)+1+2*corrected = {answer} of {code.n} must answer, "
+        f"with ell={code.ell}, t={code.t}, corrected={plan.corrected}"
     )
 
 
@@ -156,7 +156,7 @@ def plan_or_explain(wish: PlanRequest) -> Any:
 
 
 # What can be given up, in the order in which people would; and which way, towards how much.
-DOWN = ("losses", "max_cheaters", "t", "ell", "k", "smallest_center", "committee", "m", "scale")
+DOWN = ("losses", "corrected", "t", "ell", "k", "smallest_center", "committee", "m", "scale")
 UP = ("n", "workers", "m", "epsilon", "largest")
 DELTA = 1e-6
 LEAST = {"t": 1, "ell": 1, "k": 1, "smallest_center": 1, "m": 1, "committee": 1}
@@ -187,7 +187,7 @@ def nearby_plans(wish: PlanRequest) -> Iterator[str]:
 
 def _changes_of_two(wish: PlanRequest) -> Iterator[str]:
     """Two values changed, the first as far as it goes."""
-    for one, second_of in combinations(("losses", "max_cheaters", "t", "ell", "workers"), 2):
+    for one, second_of in combinations(("losses", "corrected", "t", "ell", "workers"), 2):
         for first in (LEAST.get(one, 0), *_options(wish, one)):
             if not _whole(wish.value(one)) or first == wish.value(one):
                 continue

@@ -128,10 +128,10 @@ class Planned:
             code, quantizer = self.plan.code, self.plan.quantizer
             found |= {
                 "policy": type(self.algorithm.disclosure).__name__, "t": code.t, "ell": code.ell,
-                "liars": self.plan.liars, "lanes": code.basis.lanes,
+                "corrected": self.plan.corrected, "lanes": code.basis.lanes,
                 "modulus_bits": code.basis.modulus.bit_length(),
                 "steps_between_0_and_bound": quantizer.max_int,
-                "replies_needed": code.threshold(2) + 2 * self.plan.liars,
+                "replies_needed": code.threshold(2) + 2 * self.plan.corrected,
             }  # fmt: skip
         elif isinstance(self.algorithm, SecFC):
             found |= {

@@ -106,15 +106,15 @@ def rounds_in_words(many: float) -> str:
 
 
 def tolerance_sentence(planned: Any) -> str:
-    """Who may collude, vanish or lie."""
+    """Who may collude, vanish or deviate."""
     known = planned.facts
     may = "nobody may vanish" if planned.losses == 0 else f"{pluralize(planned.losses, 'client')} may vanish"
     t = known["t"]
     who = "any t=1 client learns" if t == 1 else f"any t={t} clients together learn"
     hides = f"{who} nothing from shares" if t else "t=0: shares hide nothing from clients"
     said = f"{hides} (ell={known['ell']}); {may}"
-    if known.get("liars"):
-        said += f", {known['liars']} may lie"
+    if known.get("corrected"):
+        said += f", replies of {known['corrected']} are corrected"
     if known["workers"] < known["n"]:
         said += f"; {known['workers']} workers compute for all"
     return said

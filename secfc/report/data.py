@@ -408,7 +408,7 @@ class Report:
     learned: tuple[str, ...]
     ledger: Ledger
     delta: float
-    liars: Mapping[str, str]
+    deviated: Mapping[str, str]
     disputes: tuple[tuple[str, str], ...]
     excluded: tuple[str, ...]
     origin: Origin | None
@@ -587,7 +587,7 @@ def make_report(
         learned=result.learned,
         ledger=result.ledger,
         delta=delta,
-        liars=result.liars,
+        deviated=result.deviated,
         disputes=result.disputes,
         excluded=result.excluded,
         origin=origin,

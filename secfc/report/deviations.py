@@ -27,7 +27,8 @@ class DeviationRow:
     who: it, and where.  falsifies, learns: beyond the policy.  stops: what does, or what is needed besides.
     seen: "noticed" (the run ends, naming nobody or suspects), "named", "unnoticed", or what holds in part.
     concerns: which runs, as "a+b|c": those of kinds a and b (`kinds_of`), or of c; "" for all.
-    tests: ids of those that fail without what stops it, or play a liar that goes as far as the row says.
+    tests: ids of those that fail without what stops it, or play a deviating client that goes as far as the
+    row says.
     """
 
     who: str
@@ -319,11 +320,12 @@ TABLE = (
         (f"{DECODED}::test_false_distances_draw_any_point_of_a_start_and_every_step_is_exact",),
     ),
     DeviationRow(
-        "a client in replies under `Distances(max_cheaters=c)`, up to `c` of them", "nothing", "nothing",
-        "error correction of the code; without `max_cheaters` false replies that are dealt make labels of "
+        "a client in replies under `Distances()`, up to `c` with `Threshold(corrected=c)`",
+        "nothing", "nothing",
+        "error correction of the code; without `corrected` false replies that are dealt make labels of "
         "their choice, unnoticed", "named",
         "distances",
-        ("tests/secfc/coded/test_liars.py::test_a_lie_in_replies_is_found_and_its_client_asked_no_more",),
+        ("tests/secfc/coded/test_corrected.py::test_a_lie_in_replies_is_found_and_its_client_asked_no_more",),
     ),
     DeviationRow(
         "a client that shares rows beyond the public bound", "nothing", "nothing",
@@ -421,7 +423,7 @@ TABLE = (
         "the sum, centers or matches, by anything", "no more than these tell",
         "fewer are noticed: of sums one always is, as `ell + t + 1` shares are needed, of centers if so many "
         "consent, of distances with a member more than `2t + 1`", "unnoticed", "sums",
-        (f"{FEW}::test_so_many_liars_as_there_are_words_beyond_those_that_decode_make_a_sum_anything",
+        (f"{FEW}::test_as_many_that_deviate_as_there_are_words_beyond_those_that_decode_make_a_sum_anything",
          f"{FEW}::test_of_four_words_two_move_centers_and_of_five_the_run_ends"),
     ),
     DeviationRow(

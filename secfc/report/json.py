@@ -80,7 +80,7 @@ def _whole(found: Report) -> dict[str, Any]:
         "clients_learned": account.heard,
         "attack": attacks_as_json(found.finding),
         "privacy": _privacy(found),
-        "liars": found.liars,
+        "deviated": found.deviated,
         "disputes": found.disputes,
         "excluded": found.excluded,
         "membership": {"hidden": account.hidden, "opened": account.opened} if account.hidden else None,

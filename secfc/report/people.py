@@ -398,7 +398,7 @@ def _finest(found: Report) -> str:
 def _dishonest(found: Report) -> list[str]:
     """What the server found out about clients' honesty, in sentences."""
     return [
-        *(f"{client} lied: {why}" for client, why in found.liars.items()),
+        *(f"{client} deviated: {why}" for client, why in found.deviated.items()),
         *(f"{a} or {b} lied about the shares between them" for a, b in found.disputes),
         *(f"{client}: its rows do not count, its shares were not complete" for client in found.excluded),
     ]
@@ -487,7 +487,7 @@ def report_summary(found: Report, *, rest: str = "--verbose") -> list[tuple[str,
     ]
     if found.simulated:
         lines.append(("Took", _took(found)))
-    if dishonest := len(found.liars) + len(found.disputes) + len(found.excluded):
+    if dishonest := len(found.deviated) + len(found.disputes) + len(found.excluded):
         lines.append(("Dishonest", f"{terminal.pluralize(dishonest, 'finding')}: {rest}"))
     if found.scores is not None and not found.noisy:
         lines.append(("Accuracy", f"{100 * found.scores['accuracy']:.2f} % of the points are in their class"))

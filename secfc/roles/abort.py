@@ -6,8 +6,8 @@ error, which is a mistake in the program, they learn that there is one, and noth
 error (`is_loss`): a party that heard too little, whose disk is full or whose process dies is away.  It can
 come back, with its journal, and until then the others wait, or go on as far as the code allows.
 
-The word is a claim of who says it.  A client that lies can so end a run, by name: where liars are planned
-for, heed the server alone.
+The word is a claim of who says it.  A client that lies can so end a run, by name: where deviating clients are
+planned for, heed the server alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Abort(Message, tag=27):
 
     Under "sealed transport": party, party.  Seen: that the sender ended the run, the class of its error,
     whom that names, and the round, which may depend on data: no text, no row, no ID.  By deviating: end a
-    run, by name, with a claim about anybody: it is called that (`Ended`). Where liars are planned for,
+    run, by name, with a claim about anybody: it is called that (`Ended`). Where replies are corrected,
     only the server is heeded.
     """
 

@@ -12,7 +12,7 @@ and those of the lost opened, in two more rounds.)
 
 What a party learns, if all follow the protocol: t members of the committee, with any other clients and even
 the server, learn the sum and what follows from it and their own vectors; t + 1 members together can learn
-every vector.  (ell > 1 raises how many shares a decoder needs, not how many clients are needed to cheat:
+every vector.  (ell > 1 raises how many shares a decoder needs, not how many clients are needed to deviate:
 t + 1 shares and ell small numbers satisfy a linear relation with small coefficients, which often has one
 solution.  So a plan packs ell = 1 number into a share unless it is told to pack more, with which fewer
 members may vanish.)  Who sits on the committee is public, so it must not be chosen by somebody who can
@@ -41,8 +41,8 @@ What members tell are words on a polynomial of degree ell + t - 1.  Whoever open
 them, where so many members are there, and refuses what lies on no polynomial.  Then the honest ones alone fix
 it, so t members that tell false words are noticed, always, as is a client that dealt shares on no polynomial.
 Where fewer come, because members are lost, w words notice w - ell - t false ones.  ell + t words would notice
-none, so that one member could move the sum by any amount: these open nothing.  Refusing tells a liar nothing:
-it depends on the errors alone.
+none, so that one member could move the sum by any amount: these open nothing.  Refusing tells a deviating
+client nothing: it depends on the errors alone.
 
 Where it is public that a client adds nothing to some numbers (`SummandLayout`), it deals no shares of these
 zeros. That costs no secrecy: what hides a summand from a coalition are the polynomials of others that add to
@@ -62,7 +62,7 @@ import numpy as np
 
 from field.arrays import Array
 from field.code.lagrange_code import transfer_matrix
-from field.code.reed_solomon import TooManyLiars, locate_words, off_polynomial
+from field.code.reed_solomon import TooManyFalse, locate_words, off_polynomial
 from field.secrets.coins import Coins
 from secfc.errors import FaultyClient, FaultyServer, TooFewReplies
 from secfc.roles.blame import suspect_parties
@@ -222,7 +222,7 @@ def check_words(plan: SumPlan, words: Mapping[PartyId, Array], dealers: Iterable
     spare, named = len(numbers) - code.threshold(1), tuple[PartyId, ...]()
     # With so many errors a second polynomial would take more than t others.
     if (tellable := min(spare // 2, spare - code.t)) > 0:
-        with suppress(TooManyLiars):
+        with suppress(TooManyFalse):
             false = {j: np.ascontiguousarray(table[:, i, off]) for i, j in enumerate(numbers)}
             named = tuple(seats[j] for j in locate_words(code, false, 1, tellable))
     whose = f"the shares of a sum that {', '.join(named)} told are" if named else "shares of a sum are"

@@ -132,7 +132,7 @@ def test_our_results_and_those_of_exact_rivals_are_exact(written):
 
 
 @pytest.mark.nightly
-def test_liars_and_losses_change_no_result(written):
+def test_deviating_clients_and_losses_change_no_result(written):
     rows = rows_of(written, "resilience")
     assert {row["work"] for row in rows} == {"decode", "iteration", "share", "run"}
     assert all(row["exact"] == "yes" for row in rows)

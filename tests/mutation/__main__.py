@@ -128,14 +128,17 @@ TARGETS = {
         "tests/secfc/roles/test_protocol.py",
         "tests/secfc/coded/test_faults.py",
         "tests/secfc/coded/test_pairing.py",
-        "tests/secfc/coded/test_liars.py",
+        "tests/secfc/coded/test_corrected.py",
     ],
     "secfc/coded/input_check.py": [
-        "tests/secfc/coded/test_liars.py",
+        "tests/secfc/coded/test_corrected.py",
         "tests/secfc/roles/test_protocol.py",
         "tests/secfc/coded/test_workers.py",
     ],
-    "secfc/coded/quorum.py": ["tests/secfc/coded/test_liars.py", "tests/secfc/active/test_a20_last_words.py"],
+    "secfc/coded/quorum.py": [
+        "tests/secfc/coded/test_corrected.py",
+        "tests/secfc/active/test_a20_last_words.py",
+    ],
     "secfc/coded/queries.py": ["tests/secfc/roles/test_protocol.py", "tests/secfc/coded/test_faults.py"],
     "secfc/roles/exchange.py": ["tests/secfc/transport/test_mailbox.py"],
     "secfc/transport/link.py": [
@@ -149,7 +152,7 @@ TARGETS = {
     "secfc/coded/tags.py": ["tests/secfc/coded/test_membership.py"],
     "secfc/coded_kmeans/secfc.py": [
         "tests/secfc/coded_kmeans/test_exactness.py",
-        "tests/secfc/coded/test_liars.py",
+        "tests/secfc/coded/test_corrected.py",
     ],
     "secfc/deploy/flare/job.py": [
         "tests/secfc/deploy/test_flare_bridge.py",

@@ -17,18 +17,18 @@ What must hold (`judge`), whatever the schedule:
 The last rule has one exception, and that is the limit of the model: a LIE.  An unsealed message whose
 contents are changed to other contents of the right form (another canonical residue, another valid label), or
 that is moved to another round, is what a lying sender would send, and who cannot check what was said cannot
-notice.  Those messages are listed in UNCHECKABLE.  After a lie the other rules still hold, except that a liar
-may accuse whoever answered the lie honestly; the labels may be wrong.  Out of the model is also a greeting
-forged in full between parties that pinned no identities.  Sealed, nobody on the way can lie: every alteration
-of any message is in the model.
+notice.  Those messages are listed in UNCHECKABLE.  After a lie the other rules still hold, except that a
+deviating client may accuse whoever answered the lie honestly; the labels may be wrong.  Out of the model is
+also a greeting forged in full between parties that pinned no identities.  Sealed, nobody on the way can lie:
+every alteration of any message is in the model.
 
-With `liars` planned for, so many clients may lie on top of all that, be it that their roles do
+With `corrected` planned for, so many clients may lie on top of all that, be it that their roles do
 (`tests.secfc.lying`) or that their messages are changed, and no lie of theirs is an exception: labels are
 exact over the rows that count, or the error is a typed one.  A share of rows that is lost between two clients
 counts as a lie of one of them, and so does what one says too late, as it was kept waiting itself.  Whoever is
 named with proof lied, and of two in a dispute one did, or the share was lost.  If nothing is lost, planned
-liars end no run and cost nobody else its rows (a single one; two together may deny that they were dealt
-anything).
+deviating clients end no run and cost nobody else its rows (a single one; two together may deny that they were
+dealt anything).
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ from secfc.disclosure.dealerless import steps as joint
 from secfc.errors import (
     BudgetSpent,
     FaultyParty,
-    LiarsExceeded,
     PlanMismatch,
     ProtocolError,
     RowsLost,
     SuspectedParties,
     TamperedMessage,
     TooFewReplies,
+    TooManyDeviating,
     UnionFailed,
 )
 from secfc.feddp import FedDPKMeans, GivenCenters, ServerNoise, SharedNoise, Votes
@@ -178,19 +178,20 @@ CORRUPTIONS = ("flip", "truncate", "noise", "replay", "malform", "alter")
 ACTIONS = (*LOSSES, "double", "renumber", *CORRUPTIONS)
 
 
-def schedules(messages: int, liars: int = 0) -> st.SearchStrategy[dict[int, Fault]]:
+def schedules(messages: int, corrected: int = 0) -> st.SearchStrategy[dict[int, Fault]]:
     """Faults by the number of the message they befall, in a run of about so many messages.
 
     Most corruptions end a run, so half of the schedules have losses and copies only, and more of them.
-    Fewer, and sometimes none, if liars do harm as well.  In half of all, one party is lost for good.
+    Fewer, and sometimes none, if deviating clients do harm as well.  In half of all, one party is lost for
+    good.
     """
     ways, number = st.integers(0, 2**16), st.integers(0, messages - 1)
 
     def of(actions: tuple[str, ...], most: int) -> st.SearchStrategy[dict[int, Fault]]:
         fault = st.builds(Fault, st.sampled_from(actions), ways, ways)
-        return st.dictionaries(number, fault, min_size=not liars, max_size=most)
+        return st.dictionaries(number, fault, min_size=not corrected, max_size=most)
 
-    faults = of((*LOSSES, "double"), 3 if liars else 12) | of(ACTIONS, 2 if liars else 4)
+    faults = of((*LOSSES, "double"), 3 if corrected else 12) | of(ACTIONS, 2 if corrected else 4)
     # In every other run somebody is lost for good, at any message.
     lost = st.none() | st.tuples(number, st.builds(Fault, st.just("cut"), ways, ways))
     return st.builds(lambda these, who: these if who is None else {**these, who[0]: who[1]}, faults, lost)
@@ -206,7 +207,7 @@ class Network:
     held: list[tuple[int, Envelope]] = field(default_factory=list)
     cut: set[str] = field(default_factory=set)
     corrupters: set[str] = field(default_factory=set)
-    liars: set[str] = field(default_factory=set)
+    deviated: set[str] = field(default_factory=set)
     missed: set[frozenset[str]] = field(default_factory=set)
     late: set[str] = field(default_factory=set)
     lost: bool = False
@@ -292,8 +293,8 @@ class Network:
 
     def beyond(self, planned: int) -> set[str]:
         """Who lied although nobody can notice: everybody who did, if more did than were planned for."""
-        if not planned or SERVER in self.liars:
-            return self.liars
+        if not planned or SERVER in self.deviated:
+            return self.deviated
         guilty = self.corrupters - {SERVER}
         missed = [pair for pair in self.missed if not pair & guilty]
         suspects = {c for pair in missed for c in pair}
@@ -306,7 +307,7 @@ class Network:
         """This party's message was changed to one of the right form, which is a lie if it is not sealed."""
         self.corrupters.add(sender)
         if not self.sealed and isinstance(body, UNCHECKABLE):
-            self.liars.add(sender)
+            self.deviated.add(sender)
 
 
 # --- corruptions -----------------------------------------------------------------------------------
@@ -473,9 +474,9 @@ class Scenario:
         return self if given or k == inner(self.algorithm).k else _with_clusters(self, k)
 
     @property
-    def liars(self) -> int:
+    def corrected(self) -> int:
         """How many clients may lie."""
-        return get_parameter(self.algorithm, "max_cheaters", 0)
+        return get_parameter(self.algorithm, "corrected", 0)
 
     @property
     def federation(self) -> secfc.Federation:
@@ -563,7 +564,7 @@ class Scenario:
         result = gather_result(self.algorithm, self.plan, run, counts)
         return Outcome(
             tuple(result.labels), result.excluded, result.centers, result.history or result.sizes,
-            tuple(result.liars), result.disputes,
+            tuple(result.deviated), result.disputes,
             result.details.server.counted if isinstance(self.algorithm, FedDPKMeans)
             else result.details.counted if isinstance(self.algorithm, secfc.FederatedLloyd) else (),
             {had[0].scaling for name, had in run.results.items() if name != SERVER}
@@ -597,15 +598,15 @@ def signed(name: str, role: Any) -> Any:
 class Outcome:
     """Labels by client, all -1 where there are none; whose rows do not count; centers; labels by step.
 
-    liars: who was named with proof.  disputes: pairs of whom one lied.  summed: who contributed to every sum.
-    scalings: that clients found.
+    deviated: who was named with proof.  disputes: pairs of whom one lied.  summed: who contributed
+    to every sum.  scalings: that clients found.
     """
 
     labels: tuple[Any, ...]
     excluded: tuple[str, ...] = ()
     centers: Any = None
     history: tuple[Any, ...] = ()
-    liars: tuple[str, ...] = ()
+    deviated: tuple[str, ...] = ()
     disputes: tuple[tuple[str, str], ...] = ()
     summed: tuple[tuple[str, ...], ...] = ()
     scalings: Any = frozenset()
@@ -954,11 +955,11 @@ SCENARIOS = {
         secfc.Scaled(vary(BASE, coarse="allow"), secfc.Standardize(limit=1.5), told=True),
         expected=over_scaled_rows,
     ),
-    # n = threshold + 2 liars, and one that may fall silent.
-    "a liar": Scenario(vary(BASE, max_cheaters=1), n=6),
-    "a liar, bare": Scenario(vary(BASE, max_cheaters=1, disclosure=BARE), n=6),
-    "two liars": Scenario(vary(BASE, max_cheaters=2, reveal_centers=True), n=8),
-    "two liars, bare": Scenario(vary(BASE, max_cheaters=2, disclosure=BARE, reveal_centers=True), n=8),
+    # n = threshold + 2 corrected, and one that may fall silent.
+    "one corrected": Scenario(vary(BASE, corrected=1), n=6),
+    "one corrected, bare": Scenario(vary(BASE, corrected=1, disclosure=BARE), n=6),
+    "two corrected": Scenario(vary(BASE, corrected=2, reveal_centers=True), n=8),
+    "two corrected, bare": Scenario(vary(BASE, corrected=2, disclosure=BARE, reveal_centers=True), n=8),
 }
 SEALED = {
     f"{name}, sealed": dataclasses.replace(SCENARIOS[name], sealed=True)
@@ -970,7 +971,7 @@ SEALED = {
         "predict",
         "private",
         "k-fed",
-        "a liar",
+        "one corrected",
         "private centers, shared noise",
     )
 }
@@ -991,12 +992,12 @@ def judge(
     except (ProtocolError, secfc.InputError) as error:
         caught = error
     else:
-        if network.beyond(scenario.liars):
+        if network.beyond(scenario.corrected):
             return "lie"
         check(scenario, network, got)
-        if scenario.liars:
+        if scenario.corrected:
             check_names(network, got)
-        return ("exact on fewer rows" if got.excluded else "exact") + (", liars named" if got.liars else "")
+        return ("exact on fewer rows" if got.excluded else "exact") + (", named" if got.deviated else "")
     check_blame(scenario, network, caught)
     return type(caught).__name__
 
@@ -1068,11 +1069,11 @@ def judge_deviation(scenario: Scenario, deviation: Deviation) -> str:
 
 def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
     """That an error has a cause, and names nobody else than whose messages were corrupted."""
-    guilty, beyond = network.corrupters, network.beyond(scenario.liars)
+    guilty, beyond = network.corrupters, network.beyond(scenario.corrected)
     assert network.lost or guilty, f"nothing was lost or corrupted: {error!r}"
     accuser = getattr(error, "accuser", None)
-    if accuser in beyond or (scenario.liars and accuser in guilty):
-        return  # an honest answer to a lie may look like a fault; a liar's accusations prove nothing
+    if accuser in beyond or (scenario.corrected and accuser in guilty):
+        return  # an honest answer to a lie may look like a fault; its accusations prove nothing
     match error:
         case SuspectedParties():
             assert set(error.parties) & guilty, f"suspected {error.parties}, corrupted {guilty}: {error}"
@@ -1090,18 +1091,20 @@ def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
         case BudgetSpent():
             assert network.lost, f"a budget was spent although nothing was lost: {error!r}"
         case TooFewReplies() | RowsLost() | UnionFailed():
-            assert network.lost or not scenario.liars or beyond, f"planned liars ended the run: {error!r}"
-        case LiarsExceeded():
-            assert beyond or (network.lost and scenario.liars), f"no more lied than planned: {error!r}"
+            assert network.lost or not scenario.corrected or beyond, (
+                f"who was to be corrected ended the run: {error!r}"
+            )
+        case TooManyDeviating():
+            assert beyond or (network.lost and scenario.corrected), f"no more lied than planned: {error!r}"
             assert beyond or set(error.suspects) <= guilty, f"suspected {error.suspects}, lied {guilty}"
         case _:  # RangeExceeded, DisputedRows, InputError say that the data are at fault, and they are not
             assert beyond, f"{error!r} without a lie"
 
 
 def check_names(network: Network, got: Outcome) -> None:
-    """That only liars are named, one of every dispute lied, and one alone costs nobody else its rows."""
+    """That only who deviates is named, one of every dispute lied, and one alone costs nobody its rows."""
     guilty = network.corrupters
-    assert set(got.liars) <= guilty, f"named {got.liars}, corrupted {guilty}"
+    assert set(got.deviated) <= guilty, f"named {got.deviated}, corrupted {guilty}"
     for pair in got.disputes:
         lost = {*pair} & network.late or frozenset(pair) in network.missed
         assert lost or {*pair} & guilty, f"{pair} dispute, corrupted {guilty}"

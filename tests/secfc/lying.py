@@ -40,13 +40,13 @@ class Lie:
     seed: int
 
 
-def lies(n: int, liars: int) -> st.SearchStrategy[dict[str, Lie]]:
+def lies(n: int, corrected: int) -> st.SearchStrategy[dict[str, Lie]]:
     """The lies of up to so many of n clients, by name."""
     kinds = st.frozensets(st.sampled_from(KINDS), min_size=1)
     lie = st.builds(
         Lie, kinds, st.sampled_from(WAYS), st.sampled_from((1.0, 0.3, 0.05)), st.integers(0, 2**16)
     )
-    return st.dictionaries(st.sampled_from([f"client-{j}" for j in range(n)]), lie, max_size=liars)
+    return st.dictionaries(st.sampled_from([f"client-{j}" for j in range(n)]), lie, max_size=corrected)
 
 
 def saying(role: Any, change: Callable[[str, Any], Any]) -> Any:

@@ -127,7 +127,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("SecFC", "disclosure"): (secfc.FinalLabelsOnly(), secfc.AssignmentsOnly(), secfc.OwnLabels()),
     ("Threshold", "t"): (2,),
     ("Threshold", "ell"): (2,),
-    ("Threshold", "max_cheaters"): (1,),
+    ("Threshold", "corrected"): (1,),
     ("Threshold", "deviating"): (0,),
     ("Quantization", "scale"): (8.0,),
     ("Quantization", "basis"): (Basis.for_bound(1 << 80),),

@@ -131,12 +131,12 @@ S(2, 1, membership=None) -> membership=None is unknown: use one of the words 'op
 S(2, 1, disclosure="all") -> disclosure='all' is unknown: use one of the words 'assignments',
 S(2, 1, disclosure="centers") -> disclosure='centers': use FederatedLloyd(k), which shows all
 S(2, 1, disclosure=secfc.Distances) -> disclosure=Distances is a class: build the value,
-fit(S(2, Threshold(1, max_cheaters=1)), F) -> threshold=Threshold(max_cheaters=1) with disclosure=Assi
-Threshold(1, max_cheaters="1") -> max_cheaters='1' is a str: a whole number is needed.
-fit(S(2, Threshold(1, max_cheaters=-1), disclosure="distances"), F) -> max_cheaters=-1 is negative: it count
-Threshold(1, max_cheaters=1.5) -> max_cheaters=1.5 is a float: a whole number is needed.
-Threshold(1, max_cheaters=None) -> max_cheaters=None: a whole number is needed. Pass an integer, such as 3
-Threshold(1, max_cheaters=True) -> max_cheaters=True is a bool: a whole number is
+fit(S(2, Threshold(1, corrected=1)), F) -> threshold=Threshold(corrected=1) with disclosure=Assi
+Threshold(1, corrected="1") -> corrected='1' is a str: a whole number is needed.
+fit(S(2, Threshold(1, corrected=-1), disclosure="distances"), F) -> corrected=-1 is negative: it count
+Threshold(1, corrected=1.5) -> corrected=1.5 is a float: a whole number is needed.
+Threshold(1, corrected=None) -> corrected=None: a whole number is needed. Pass an integer, such as 3
+Threshold(1, corrected=True) -> corrected=True is a bool: a whole number is
 fit(S(2, 1, release=Release(reveal_centers=True, smallest_center=0)), F) -> smallest_center=0 is too small:
 Release(smallest_center="3") -> smallest_center='3' is a str: a whole number is needed. Pass
 Release(smallest_center=None) -> smallest_center=None: a whole number is needed. Pass an

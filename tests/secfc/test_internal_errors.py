@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import secfc
 from field.code.lagrange_code import TooFewValues
 from field.code.masking import MaskReused
-from field.code.reed_solomon import TooManyLiars
+from field.code.reed_solomon import TooManyFalse
 from field.code.reply_check import OffPolynomial
 from field.ring.errors import InvalidValue
 from secfc.cli import main
@@ -76,7 +76,7 @@ def test_what_is_invalid_inside_of_a_fit_is_told_as_input(monkeypatch: pytest.Mo
 
 
 def test_errors_of_protocols_are_no_value_errors() -> None:
-    for kind in (TooFewValues, TooManyLiars, OffPolynomial, MaskReused):
+    for kind in (TooFewValues, TooManyFalse, OffPolynomial, MaskReused):
         assert not issubclass(kind, ValueError)
     assert issubclass(InputError, InvalidValue)
 

@@ -273,7 +273,7 @@ def test_a_client_answers_no_question_but_the_one_of_the_plan(change):
             "so at most 65536 are taken",
         ),
         (lambda: secfc.fit(WAY, [[[0.0]], [[1.0]]]), "cannot hide points"),
-        (lambda: secfc.DBSCAN(1.0, threshold=secfc.Threshold(1, max_cheaters=1)), "max_cheaters=1: false"),
+        (lambda: secfc.DBSCAN(1.0, threshold=secfc.Threshold(1, corrected=1)), "corrected=1: false"),
         (lambda: secfc.fit(secfc.Precomputed(None, consent=True), DATA), "clusterer=None at the server"),
         (lambda: secfc.fit(WAY, DATA).predict(DATA), "keeps no model: cluster old and new rows"),
         (lambda: secfc.fit(WAY, DATA).cut(2), "fit SecFC"),

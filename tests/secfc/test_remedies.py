@@ -10,9 +10,12 @@ import shlex
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import secfc
+from secfc import cli
 from secfc.cli.deploy.run_file import RUN_FILE
 from secfc.cli.methods import options
 from secfc.cli.methods.secfc import METHOD
@@ -20,6 +23,7 @@ from secfc.cli.shell.errors import FLAGS, ShellInterface
 from secfc.cli.shell.method import AskedOptions
 from secfc.cli.shell.options import Workers
 from secfc.cli.shell.settings import Settings
+from secfc.data.inputs import with_parameters
 from secfc.deploy.site import SITE_FILE
 from secfc.errors import IncompatibleOptions, InputError
 from secfc.remedies import CLASSES, PYTHON, SAME, THINGS, VERBS, agree_in_number
@@ -162,3 +166,42 @@ def test_messages_have_the_singular_after_a_1():
     assert {"rows", "values"} <= counted
     for error in (InputError("1 rows are"), secfc.errors.ProtocolError("1 rows are")):
         assert str(error) == "1 row is"
+
+
+# --- names that have others now, which work for one version more: see `accept_old_names`
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "read"),
+    [
+        ("max_cheaters", "corrected", lambda: secfc.Threshold(2, max_cheaters=1).corrected),
+        ("max_cheaters", "corrected", lambda: secfc.Threshold(2, corrected=1).max_cheaters),
+        (
+            "max_cheaters",
+            "corrected",
+            lambda: with_parameters(secfc.SecFC(3), max_cheaters=1).threshold.corrected,
+        ),
+        ("liars", "corrected", lambda: secfc.TooManyDeviating(1, ()).liars),
+        ("LiarsExceeded", "TooManyDeviating", lambda: secfc.LiarsExceeded(1, ()).corrected),
+        ("LiarsExceeded", "TooManyDeviating", lambda: secfc.errors.LiarsExceeded(1, ()).corrected),
+        ("liars", "deviated", lambda: len(secfc.fit(secfc.Lloyd(2), [np.eye(3)]).liars) + 1),
+    ],
+)
+def test_an_old_name_works_and_says_what_to_write(old, new, read):
+    with pytest.warns(DeprecationWarning, match=f"^{old} is called {new} now: write {new}$") as told:
+        assert read() == 1
+    assert told[-1].filename == __file__ or "inputs.py" in told[-1].filename
+
+
+def test_a_parameter_by_both_names_is_refused():
+    with pytest.raises(TypeError, match=r"write corrected, and leave max_cheaters out"):
+        secfc.Threshold(2, corrected=1, max_cheaters=1)
+    with pytest.raises(AttributeError, match="no attribute 'CheatersExceeded'"):
+        _ = secfc.errors.CheatersExceeded
+
+
+def test_an_old_option_works_and_notes_what_to_write():
+    told = CliRunner().invoke(cli.main, ["plan", "--liars=-1"])
+    assert "Note: --liars is called --corrected now: write --corrected." in told.stderr
+    assert "'--corrected': -1 is not in the range" in told.stderr
+    assert "Note" not in CliRunner().invoke(cli.main, ["plan", "--corrected=-1"]).stderr

@@ -25,7 +25,7 @@ from secfc.deploy.floors import Stakes
 from secfc.deploy.runfile import RunFile, new_session
 from secfc.errors import InputError
 from secfc.kmeans.elbow import parse_k
-from secfc.remedies import word_of
+from secfc.remedies import OLD_OPTIONS, old_name_sentence, word_of
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -146,13 +146,19 @@ def build_run(run: RunFile) -> Built:
     together = way is not None and not choice.algorithm.capabilities.joins  # else each owner does it alone
     algorithm = Scaled(choice.algorithm, way) if together else choice.algorithm
     return Built(
-        algorithm, public, derived, _stakes(run, choice.algorithm, asked), choice.notes, method, asked
+        algorithm,
+        public,
+        derived,
+        _stakes(run, choice.algorithm, asked),
+        (*_old_names(run), *choice.notes),
+        method,
+        asked,
     )
 
 
 def _asked(run: RunFile, method: Method) -> AskedOptions:
     """What the words ask for, looked at as a command line is.  Raises UsageError, BadParameter."""
-    words = _parsed(run.options, method.options, f"[options] for {method.name}")
+    words = _parsed(_current_options(run), method.options, f"[options] for {method.name}")
     prepare = _parsed(run.preparing, fields_of(Preparing), "[preparing]")
     clusters = _parsed({"k": run.k}, fields_of(Settings, "k"), "[run]")
     settings = select_fields(
@@ -171,6 +177,19 @@ def _asked(run: RunFile, method: Method) -> AskedOptions:
     check_preparing(asked)
     check_schema(asked)
     return asked
+
+
+def _old_names(run: RunFile) -> Iterator[str]:
+    """What to write for each option that has another name now."""
+    return (old_name_sentence(*names) for names in OLD_OPTIONS.items() if names[0] in run.options)
+
+
+def _current_options(run: RunFile) -> dict[str, Any]:
+    """Options by the names that they have now.  Raises InputError where one is there by both."""
+    for old, new in OLD_OPTIONS.items():
+        if {old, new} <= run.options.keys():
+            raise InputError(f"{old_name_sentence(old, new)}, and leave {old} out")
+    return {OLD_OPTIONS.get(name, name): value for name, value in run.options.items()}
 
 
 def clustered_columns(run: RunFile, settings: Settings) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:

@@ -259,10 +259,10 @@ class LoadedSite:
 
     def work(self, asked: Built) -> AgreedWork:
         """What this site runs with the others."""
-        liars, count = asked.asked.get("liars"), asked.asked.get("cut")
+        corrected, count = asked.asked.get("corrected"), asked.asked.get("cut")
         return AgreedWork(
             asked.algorithm, asked.public, asked.derived, self.run.parties, self.run.identities,
-            self.run.description, heed=(SERVER,) if liars else None,
+            self.run.description, heed=(SERVER,) if corrected else None,
             cut=None if count is None else (count, asked.asked["linkage"]),
         )  # fmt: skip
 

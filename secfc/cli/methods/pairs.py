@@ -57,7 +57,7 @@ def choose_density(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     from secfc.roles.exchange import SERVER
 
     dealer = asked["dealer"] or SERVER
-    t, ell, notes = choose_threshold(asked.with_values(disclosure="assignments", liars=0), public, dealer)
+    t, ell, notes = choose_threshold(asked.with_values(disclosure="assignments", corrected=0), public, dealer)
     algorithm = DBSCAN(
         asked["eps"], asked["min_samples"], threshold=Threshold(t, ell, deviating=asked["deviating"]),
         quantization=Quantization(

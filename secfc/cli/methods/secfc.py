@@ -116,7 +116,7 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
         "find together. own-labels: the sizes of the clusters; at the end each client learns the labels of "
         "its own points, nobody those of others. final-labels: nothing until the last, whose labels it "
         "learns. distances: the distance of every point to every center as well, as in the paper, which over "
-        "iterations fixes the shape of the data; --liars and --field mersenne61 need that. noisy-sums: sums "
+        "iterations fixes the shape of the data; --corrected, --field mersenne61 need it. noisy-sums: sums "
         "of clusters under the noise of --epsilon, after each of --max-iter steps (default: 4); for people "
         "whose rows lie at several clients. centers: nothing, "
         "but all clients learn the centers of every step (the same as --algorithm federated-lloyd).")
@@ -138,9 +138,9 @@ class SecFCOptions(Coalition, LloydSteps, NoiseOptions):
     threads: int = option(1, Whole(1), group=RUN, help="Processor threads; they change no result.")
     scratch: str | None = option(None, click.Path(exists=True, file_okay=False), metavar="DIR", group=RUN,
         help="Hold shares in nameless files of this folder, not in memory: for more points than that holds.")
-    liars: int = option(0, Whole(0), metavar="A", group=PRIVACY, help=
-        "Clients that may lie while the run goes on with right labels; whose replies are read and false is "
-        "named and left out. "
+    corrected: int = option(0, Whole(0), metavar="A", group=PRIVACY, help=
+        "Clients that may deviate, whose replies are corrected: the run goes on with right labels; whose "
+        "replies are read and false is named and left out. "
         "Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.")
     deviating: int | None = option(None, Whole(0), metavar="A", group=PRIVACY, help=
         "Clients that may deviate while a committee compares: A + 1 of them play each part, and false words "
@@ -288,7 +288,7 @@ def refuse_clashes(asked: AskedOptions) -> None:
 
     workers = asked["workers"]
     named = [*(workers if isinstance(workers, tuple) else ()), *filter(None, [asked["dealer"]])]
-    least = 2 * ((asked["ell"] or 1) + (asked["t"] or 1) + asked["liars"]) + 1
+    least = 2 * ((asked["ell"] or 1) + (asked["t"] or 1) + asked["corrected"]) + 1
     n = max(7, least, len(named), workers if isinstance(workers, int) else 0)
     clients = tuple(dict.fromkeys([*named, *(f"client-{j}" for j in range(n))]))[:n]
     rows = max(100, asked.k if isinstance(asked.k, int) else 0)
@@ -340,7 +340,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
             "shape of the data; --disclosure assignments shows it labels only",
         )
     algorithm = SecFC(
-        asked.k, Threshold(t, ell, asked["liars"], asked["deviating"]), membership=membership,
+        asked.k, Threshold(t, ell, asked["corrected"], asked["deviating"]), membership=membership,
         runtime=runtime_from_options(asked),
         release=Release(
             asked["reveal_centers"], asked["smallest_center"], dendrogram=asked["linkage"] is not None
@@ -385,8 +385,10 @@ def choose_threshold(
     ell = 1 if dealerless and asked["ell"] is None else asked["ell"]
     computing = len(select_workers(asked["workers"], public.clients))
     withstood = 1 if asked["t"] is None else asked["t"]
-    check_enough_workers(asked["workers"], computing, ell or 1, withstood, asked["liars"])
-    return choose_code(computing, asked["t"], ell, liars=asked["liars"], most=MAX_T if dealerless else None)
+    check_enough_workers(asked["workers"], computing, ell or 1, withstood, asked["corrected"])
+    return choose_code(
+        computing, asked["t"], ell, corrected=asked["corrected"], most=MAX_T if dealerless else None
+    )
 
 
 def choose_policy(asked: AskedOptions, dealer: str | None) -> Disclosure:

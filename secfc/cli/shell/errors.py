@@ -87,7 +87,7 @@ class Lazily(click.Group):
 
 # Parameters of the library whose options are called otherwise than they are.
 FLAGS = {
-    "t": "-t", "k": "-k", "basis": "--field", "max_cheaters": "--liars", "deviating": "--deviating",
+    "t": "-t", "k": "-k", "basis": "--field", "corrected": "--corrected", "deviating": "--deviating",
     "dendrogram": "--linkage", "neighbors": "--protect",
 }  # fmt: skip
 # Values that are options of their own, or of other names.

@@ -29,6 +29,7 @@ import click
 from click.core import ParameterSource
 
 from secfc.cli.shell.help_lines import HelpContext
+from secfc.remedies import OLD_OPTIONS, old_name_sentence
 
 T = TypeVar("T")
 
@@ -378,6 +379,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keeps the arguments as they were given, under "secfc.arguments" in the context."""
+        args = list(with_current_names(args))
         ctx.meta["secfc.arguments"] = tuple(args)
         try:
             return super().parse_args(ctx, list(self._with_presets(list(self._with_bare_words(args)))))
@@ -463,6 +465,16 @@ class Command(click.Command):
             options = [p for p in options if not (isinstance(p, Option) and p.group) or p.common]
         records = filter(None, (p.get_help_record(ctx) for p in options))
         return [(name, text if WHOLE in ctx.meta else in_brief(text)) for name, text in records]
+
+
+def with_current_names(args: Iterable[str]) -> Iterator[str]:
+    """Arguments, with options by the names that they have now, and a note on stderr for each old one."""
+    for arg in args:
+        flag, given, value = arg.partition("=")
+        new = OLD_OPTIONS.get(flag[2:]) if flag.startswith("--") else None
+        if new is not None:
+            click.echo(f"Note: {old_name_sentence(flag, f'--{new}')}.", err=True)
+        yield arg if new is None else f"--{new}{given}{value}"
 
 
 def in_brief(text: str) -> str:

@@ -17,9 +17,9 @@ Steps are rounds after the question, counted on from what precedes replies:
     nothing more: two sets of coins under one row 0 would open a sum of everybody's rows, and of the dealer a
     sum of distances;
  6  responders tell one another their words for A, and test that they lie on a polynomial: the first, as many
-    as fix one, tell words, and the others tags of theirs, under keys of sender and receiver.  If x of t liars
-    tell false words, t + 1 - x honest ones do not, and x honest ones vouch at least: a polynomial of degree t
-    is not the right one at all of these;
+    as fix one, tell words, and the others tags of theirs, under keys of sender and receiver.  If x of t
+    deviating clients tell false words, t + 1 - x honest ones do not, and x honest ones vouch at least: a
+    polynomial of degree t is not the right one at all of these;
  7  they tell members their words for V;
  8  the dealer tells members what its masks add up to.  A member goes on if all fits.
 
@@ -40,9 +40,10 @@ member says of its own part what it likes, so this stops responders that are no 
 each part, members show one another digests of parts in 3, so coins are opened once all have theirs.
 
 The check fails or not by what was added to replies, and by coins, whatever the rows are; and a failure ends
-the run.  So nothing is learned from it, and there is one try.  A liar among witnesses may see all other coins
-first, and fall silent instead: then it, or whom it says that it did not hear, is left out, and the question
-is put anew under other coins.  So it has a try more for each client that can be left out, fewer than n.
+the run.  So nothing is learned from it, and there is one try.  A deviating client among witnesses may see all
+other coins first, and fall silent instead: then it, or whom it says that it did not hear, is left out, and
+the question is put anew under other coins.  So it has a try more for each client that can be left out, fewer
+than n.
 
 Who sees what: responders A, members V as well, each uniform; the dealer what coins give.  Of t + 1 witnesses
 one is honest: it tells all the same, of coins that were committed to before and that nobody chose.

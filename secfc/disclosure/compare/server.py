@@ -21,7 +21,7 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.queries import ComparisonCommittee, Operation, Query, Subject
-from secfc.coded.quorum import NOBODY_MISSED, CheaterIdentification, ServerContext, exclude_dropouts
+from secfc.coded.quorum import NOBODY_MISSED, Screening, ServerContext, exclude_dropouts
 from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource
 from secfc.disclosure.checked.steps import tell_mask_sums
@@ -338,11 +338,11 @@ class TrustedDealer:
         mine, dealt_to = yield from mask_seeds(plan, name, self.dealer, coins)
         return ComputingParty(plan, name, self.dealer, keys, mine, dealt_to, coins)
 
-    def server(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CodedSource]:
+    def server(self, plan: CodedPlan, screening: Screening) -> Role[CodedSource]:
         committees = yield from self.committees(plan, screening)
         return CodedSource(CheckedQuorum(committees.quorum), committees)
 
-    def committees(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CommitteeServer]:
+    def committees(self, plan: CodedPlan, screening: Screening) -> Role[CommitteeServer]:
         """The server's part: who compares, and what it deals."""
         keys = None
         if self.dealer == SERVER:

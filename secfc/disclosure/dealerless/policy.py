@@ -49,7 +49,7 @@ from secfc.coded.messages import LabelShare, MaskedDistances, MissingMessages
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Query
-from secfc.coded.quorum import NOBODY_MISSED, CheaterIdentification, MissingMessageError, ServerContext
+from secfc.coded.quorum import NOBODY_MISSED, MissingMessageError, Screening, ServerContext
 from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource
 from secfc.disclosure.checked.blocks import check_deviating
@@ -93,12 +93,12 @@ class Dealerless:
     deviating: int = 0
 
     def check(self, plan: CodedPlan) -> None:
-        """Raises ValueError for a t that has no circuits, too few clients, and liars that are to be found."""
+        """Raises ValueError for a t that has no circuits, too few clients, and corrected above 0."""
         committee_of(plan.code.t, self.deviating)
         check_deviating(plan.code.n, plan.code.t, self.deviating, None)
-        if plan.liars:
+        if plan.corrected:
             raise InvalidValue(
-                f"max_cheaters={plan.liars}: lies in secret comparisons cannot be found: use max_cheaters=0"
+                f"corrected={plan.corrected}: lies in secret comparisons cannot be corrected: use corrected=0"
             )
 
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ComparisonClient]:
@@ -114,11 +114,11 @@ class Dealerless:
         keys = yield from pair_keys(plan, name, coins)
         return DealerlessParty(plan, name, keys, coins, self.deviating)
 
-    def server(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CodedSource]:
+    def server(self, plan: CodedPlan, screening: Screening) -> Role[CodedSource]:
         committees = yield from self.committees(plan, screening)
         return CodedSource(CheckedQuorum(committees.quorum), committees)
 
-    def committees(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CommitteeServer]:
+    def committees(self, plan: CodedPlan, screening: Screening) -> Role[CommitteeServer]:
         """The server's part: who compares."""
         yield from ()
         seating = dealerless_committee(plan, self.deviating)

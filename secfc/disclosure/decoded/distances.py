@@ -19,7 +19,7 @@ from secfc.coded.messages import CodedDistances, MissingMessages
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, ExactPolicy, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
-from secfc.coded.quorum import AnyThreshold, CheaterIdentification, Quorum, ServerContext, exclude_dropouts
+from secfc.coded.quorum import AnyThreshold, Quorum, Screening, ServerContext, exclude_dropouts
 from secfc.coded.sharing import pair_keys
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import SWITCH, WHOLE, check_fields
@@ -63,9 +63,9 @@ class Distances(ExactPolicy):
     Notes
     -----
     Replies without masks, or with masks that sum to zero, are checked before use
-    (`secfc.disclosure.decoded.replies`): up to t cheating clients end the run, and are not named.
+    (`secfc.disclosure.decoded.replies`): up to t deviating clients end the run, and are not named.
 
-    With cheaters planned for (`Threshold(max_cheaters=)`), replies and dealings are checked, and values off
+    Where replies are corrected (`Threshold(corrected=)`), replies and dealings are checked, and values off
     the polynomial are traced to their client (`secfc.coded.quorum`).  That needs unmasked or dealt replies,
     so masks are then always dealt.
     """
@@ -74,7 +74,7 @@ class Distances(ExactPolicy):
     colluding: int = 1
     dealt: bool = False
 
-    capabilities: ClassVar[PolicyCapabilities] = PolicyCapabilities("distances", finds_liars=True)
+    capabilities: ClassVar[PolicyCapabilities] = PolicyCapabilities("distances", corrects=True)
     start: ClassVar[Start] = Bisecting()
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Distances(ExactPolicy):
         return DecodedAnswers(CheckedAnswer(plan, me, keys, coins, self.colluding, bare=not self.blind))
 
     def server(
-        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+        self, plan: CodedPlan, screening: Screening, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         yield from ()
         return decoding_source(self.quorum(ServerContext(plan, screening)), threads)
@@ -116,7 +116,7 @@ class Distances(ExactPolicy):
     def located(self, plan: CodedPlan) -> bool:
         """Whether any threshold of replies is decoded, of which false ones may be located, and none is
         checked by shares of rows."""
-        return bool(plan.liars) or (self.dealt if self.blind else plan.code.t == 0)
+        return bool(plan.corrected) or (self.dealt if self.blind else plan.code.t == 0)
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         facts = [

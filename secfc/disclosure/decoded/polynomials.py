@@ -32,7 +32,7 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import BLINDING, WORDS, Quorum, ServerContext
-from secfc.errors import FaultyServer, LiarsExceeded, TooFewReplies
+from secfc.errors import FaultyServer, TooFewReplies, TooManyDeviating
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, to_all
 from secfc.roles.messages import Contributors, check_residues, compact_labels, well_formed
 
@@ -66,10 +66,10 @@ class BlindedAnswer:
         lanes, size = len(values), values[0].size
         if len(dealers) < count_dealers(self.plan, self.colluding):
             raise FaultyServer(SERVER, "named fewer clients that deal than the plan has")
-        width = size + mask_words(self.plan.code, self.plan.liars)
+        width = size + mask_words(self.plan.code, self.plan.corrected)
         basis = self.plan.code.basis.prefix(lanes)
         shares, send, lacking = self.expanded(question, dealers, lanes, width)
-        # Who was found lying, or is gone, is no responder: it gets nothing and sends nothing.
+        # Who was found to deviate, or is gone, is no responder: it gets nothing and sends nothing.
         to = {self.plan.clients[j]: BlindingShares(s) for j, s in send.items() if j in responders}
         awaited = tuple(
             self.plan.clients[i]
@@ -224,7 +224,7 @@ class DealtQuorum(Quorum):
     ) -> dict[int, Array] | None:
         """The true replies, by number, or None if these dealers must be replaced."""
         screening = self.desk.screening
-        words = len(dealers), mask_words(self.plan.code, self.plan.liars)
+        words = len(dealers), mask_words(self.plan.code, self.plan.corrected)
 
         def check(sender: PartyId, message: CheckedDistances) -> None:
             check_residues(basis, sender, message.values, shape)
@@ -252,7 +252,7 @@ class DealtQuorum(Quorum):
         usable = {c: m.values for c, m in replies.items() if c in screening.active and c not in doubted}
         try:
             return screening.screened(dict(zip(screening.numbers(usable), usable.values(), strict=True)), 2)
-        except (TooFewReplies, LiarsExceeded):
+        except (TooFewReplies, TooManyDeviating):
             if not missed:
                 raise
             self.unfit |= missed

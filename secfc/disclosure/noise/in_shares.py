@@ -34,7 +34,7 @@ from secfc.coded.parameters import select_workers
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
-from secfc.coded.quorum import CheaterIdentification, Quorum, ServerContext
+from secfc.coded.quorum import Quorum, Screening, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import NATURAL, REAL, check_fields, instance_of
 from secfc.disclosure.noise.noise import REACH, Noise, unit_parts
@@ -335,7 +335,7 @@ class NoiseInShares:
         return None if lost else CodedCenters(code.basis.add(values, compute()))
 
     def server(
-        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+        self, plan: CodedPlan, screening: Screening, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         yield from ()
         noise = self.noise(self.steps(plan), plan.radius)

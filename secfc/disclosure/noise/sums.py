@@ -41,7 +41,7 @@ from secfc.coded.policy import (
     PolicyCapabilities,
 )
 from secfc.coded.queries import Operation, Query, Subject
-from secfc.coded.quorum import NOBODY_MISSED, CheaterIdentification
+from secfc.coded.quorum import NOBODY_MISSED, Screening
 from secfc.coded.source import CodedSource
 from secfc.data.inputs import WHOLE, check_fields, instance_of
 from secfc.disclosure.checked.messages import CheckedPart
@@ -301,7 +301,7 @@ class NoisySums(ExactPolicy):
         return NoisySumsClient(keeper, self.noise(plan.code.n, plan.code.t), coins, self.steps)
 
     def server(
-        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+        self, plan: CodedPlan, screening: Screening, *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         committees = yield from self.how(plan).committees(plan, screening)
         steps = NoisySumsServer(committees, self.noise(plan.code.n, plan.code.t), self.steps)

@@ -14,15 +14,15 @@ from field import Basis, LagrangeCode, SeededCoins, TooFewValues
 from field.code import consistency, range_check, reply_check
 from field.code.consistency import (
     RandomCombination,
-    TooManyLiars,
+    TooManyFalse,
     checks_needed,
     combine_shares,
     deal_mask,
     judge_dealing,
-    locate_liars,
+    locate_deviating,
     mask_words,
     miss_bound,
-    screen_liars,
+    screen_deviating,
 )
 from field.code.lagrange_code import transfer_matrix
 from field.code.masking import deal_blinding
@@ -54,17 +54,17 @@ def corrupt(basis, value, lane, positions, rng):
 @st.composite
 def lying_cases(draw):
     ell, t, degree = draw(st.integers(1, 3)), draw(st.integers(0, 3)), draw(st.integers(1, 2))
-    liars = draw(st.integers(0, 3))
-    n = 2 * (ell + t - 1) + 1 + 2 * liars + draw(st.integers(0, 2))
+    corrected = draw(st.integers(0, 3))
+    n = 2 * (ell + t - 1) + 1 + 2 * corrected + draw(st.integers(0, 2))
     code = LagrangeCode(draw(bases), n, ell, t)
-    actual = draw(st.lists(st.integers(0, n - 1), unique=True, max_size=liars))
+    actual = draw(st.lists(st.integers(0, n - 1), unique=True, max_size=corrected))
     shape = draw(st.sampled_from([(1,), (3, 5), (2, 300), (1, 2111)]))
-    return code, degree, liars, tuple(sorted(actual)), shape
+    return code, degree, corrected, tuple(sorted(actual)), shape
 
 
 @given(lying_cases(), st.sampled_from(["one value", "one lane", "all", "common"]), st.integers(0, 2**32))
-def test_exactly_the_liars_are_named_and_the_rest_decodes_exactly(case, kind, seed):
-    code, degree, liars, actual, shape = case
+def test_exactly_the_deviating_clients_are_named_and_the_rest_decodes_exactly(case, kind, seed):
+    code, degree, corrected, actual, shape = case
     rng = np.random.default_rng(seed)
     values = codewords(code, degree, shape, seed)
     honest = code.decode(values, degree)
@@ -80,14 +80,14 @@ def test_exactly_the_liars_are_named_and_the_rest_decodes_exactly(case, kind, se
             for every in range(code.basis.lanes):
                 corrupt(code.basis, values[j], every, range(size), rng)
         else:
-            # Colluding liars: points of one other polynomial, coordinated in every value.
+            # Colluding deviating clients: points of one other polynomial, coordinated in every value.
             values[j] = other[j]
-    # A colluding liar may tell the truth where the polynomials meet.
+    # A colluding deviating client may tell the truth where the polynomials meet.
     truth = codewords(code, degree, shape, seed)
     lied = tuple(j for j in actual if (values[j] != truth[j]).any())
     before = {j: v.copy() for j, v in values.items()}
-    assert locate_liars(code, values, degree, liars, SeededCoins(seed, "locate")) == lied
-    usable, named = screen_liars(code, values, degree, liars, SeededCoins(seed, "screen"))
+    assert locate_deviating(code, values, degree, corrected, SeededCoins(seed, "locate")) == lied
+    usable, named = screen_deviating(code, values, degree, corrected, SeededCoins(seed, "screen"))
     assert set(named) <= set(lied)
     for kept in (usable, [j for j in values if j not in lied]):
         assert (code.decode({j: values[j] for j in kept}, degree) == honest).all()
@@ -98,40 +98,40 @@ def test_one_wrong_value_in_a_million_is_found():
     code = LagrangeCode(Basis(LANE_PRIMES[:2]), 9, 1, 3)
     values = codewords(code, 2, (4, 250_000), 1)
     corrupt(code.basis, values[6], 1, [777_777], np.random.default_rng(0))
-    assert locate_liars(code, values, 2, 1, SeededCoins(1, "million")) == (6,)
-    assert screen_liars(code, values, 2, 1, SeededCoins(1, "million"))[1] == (6,)
+    assert locate_deviating(code, values, 2, 1, SeededCoins(1, "million")) == (6,)
+    assert screen_deviating(code, values, 2, 1, SeededCoins(1, "million"))[1] == (6,)
 
 
 @pytest.mark.parametrize("lane", [0, 1])
-def test_liars_in_different_lanes_are_all_found(lane):
+def test_deviating_clients_in_different_lanes_are_all_found(lane):
     code = LagrangeCode(Basis(LANE_PRIMES[:2]), 11, 1, 3)
     values = codewords(code, 2, (3, 7), 2)
     corrupt(code.basis, values[0], lane, [3], np.random.default_rng(1))
     corrupt(code.basis, values[9], 1 - lane, [20], np.random.default_rng(2))
-    assert locate_liars(code, values, 2, 2, SeededCoins(0, "lanes")) == (0, 9)
+    assert locate_deviating(code, values, 2, 2, SeededCoins(0, "lanes")) == (0, 9)
 
 
 @given(lying_cases(), st.integers(1, 2), st.integers(0, 2**32))
-def test_more_liars_than_planned_are_found_too_many(case, extra, seed):
-    code, degree, liars, _, shape = case
+def test_more_deviating_clients_than_planned_are_found_too_many(case, extra, seed):
+    code, degree, corrected, _, shape = case
     if min(code.basis.primes) < 2**29:
-        # A chance of about C(n, liars) / 10007 for a wrong name: measured elsewhere, not here.
+        # A chance of about C(n, corrected) / 10007 for a wrong name: measured elsewhere, not here.
         code = LagrangeCode(Basis(LANE_PRIMES[:1]), code.n, code.ell, code.t)
-    spare = code.n - code.threshold(degree) - 2 * liars
-    if liars + extra > code.n - code.threshold(degree):
+    spare = code.n - code.threshold(degree) - 2 * corrected
+    if corrected + extra > code.n - code.threshold(degree):
         return
     rng = np.random.default_rng(seed)
     values = codewords(code, degree, shape, seed)
-    lying = rng.permutation(code.n)[: liars + extra]
+    lying = rng.permutation(code.n)[: corrected + extra]
     for j in lying:
         corrupt(code.basis, values[j], 0, range(int(np.prod(shape))), rng)
-    with pytest.raises(TooManyLiars, match=rf"liars={liars} of {code.n} .*plan for more liars") as caught:
-        locate_liars(code, values, degree, liars, SeededCoins(seed, "many"))
+    with pytest.raises(TooManyFalse, match=rf"corrected={corrected} of {code.n} .*correct more") as caught:
+        locate_deviating(code, values, degree, corrected, SeededCoins(seed, "many"))
     if extra <= spare:
         assert set(caught.value.suspects) <= {int(j) for j in lying}
 
 
-def frame(code, values, liars, colluders):
+def frame(code, values, corrected, colluders):
     """Colluders add a polynomial that vanishes at the first R - 1 honest clients."""
     p = code.basis.primes[0]
     honest = [j for j in values if j not in colluders][: code.threshold(2) - 1]
@@ -142,37 +142,37 @@ def frame(code, values, liars, colluders):
         values[j] = np.asarray((values[j].astype(np.int64) + shift) % p, code.basis.dtype)
 
 
-@pytest.mark.parametrize("liars", [1, 2])
-def test_one_liar_too_many_can_frame_honest_clients_and_a_spare_reply_prevents_it(liars):
+@pytest.mark.parametrize("corrected", [1, 2])
+def test_one_deviating_client_too_many_can_frame_honest_clients_and_a_spare_reply_prevents_it(corrected):
     for spare in (0, 1):
-        code = LagrangeCode(Basis(LANE_PRIMES[:1]), 2 * 2 + 1 + 2 * liars + spare, 1, 2)
+        code = LagrangeCode(Basis(LANE_PRIMES[:1]), 2 * 2 + 1 + 2 * corrected + spare, 1, 2)
         values = codewords(code, 2, (2, 3), 0)
-        colluders = range(code.n - liars - 1, code.n)
-        frame(code, values, liars, colluders)
+        colluders = range(code.n - corrected - 1, code.n)
+        frame(code, values, corrected, colluders)
         coins = SeededCoins(0, "frame")
         if spare:
-            with pytest.raises(TooManyLiars):
-                locate_liars(code, values, 2, liars, coins)
+            with pytest.raises(TooManyFalse):
+                locate_deviating(code, values, 2, corrected, coins)
         else:
             # The limit the docstring states: no decoder can tell.
-            named = locate_liars(code, values, 2, liars, coins)
-            assert len(named) == liars
+            named = locate_deviating(code, values, 2, corrected, coins)
+            assert len(named) == corrected
             assert not set(named) & set(colluders)
 
 
-def test_too_few_values_to_name_liars_are_refused():
+def test_too_few_values_to_name_deviating_clients_are_refused():
     code = LagrangeCode(Basis(LANE_PRIMES[:1]), 9, 1, 2)
     values = codewords(code, 2, (3,), 0)
     with pytest.raises(TooFewValues, match=r"9 evaluations .* 11 are needed"):
-        locate_liars(code, values, 2, 3, SeededCoins(0, "few"))
-    with pytest.raises(ValueError, match="liars=-1 is negative"):
-        screen_liars(code, values, 2, -1, SeededCoins(0, "few"))
+        locate_deviating(code, values, 2, 3, SeededCoins(0, "few"))
+    with pytest.raises(ValueError, match="corrected=-1 is negative"):
+        screen_deviating(code, values, 2, -1, SeededCoins(0, "few"))
 
 
 def test_replies_of_no_values_are_honest():
     code = LagrangeCode(Basis(LANE_PRIMES[:2]), 7, 1, 2)
     values = {j: np.zeros((2, 3, 0), np.uint32) for j in range(7)}
-    assert locate_liars(code, values, 2, 1, SeededCoins(0, "empty")) == ()
+    assert locate_deviating(code, values, 2, 1, SeededCoins(0, "empty")) == ()
 
 
 def test_a_prefix_of_the_lanes_is_enough():
@@ -180,7 +180,7 @@ def test_a_prefix_of_the_lanes_is_enough():
     values = {j: v[:2] for j, v in codewords(code, 2, (4, 9), 0).items()}
     values[5] = values[5].copy()
     values[5][1, 3, 8] ^= 1
-    assert locate_liars(code, values, 2, 1, SeededCoins(0, "prefix")) == (5,)
+    assert locate_deviating(code, values, 2, 1, SeededCoins(0, "prefix")) == (5,)
 
 
 # --- the bound ---------------------------------------------------------------------------------------
@@ -206,15 +206,15 @@ def test_a_number_of_tests_is_the_least_that_reaches_what_its_page_says(number, 
 )
 def test_the_bound_is_below_2_to_the_minus_59_with_the_least_count(primes, count):
     basis = Basis(primes)
-    for liars in (0, 1, 3, 30):
-        assert checks_needed(basis, liars) == count
-        assert miss_bound(basis, liars) < Fraction(1, 2**59)
+    for corrected in (0, 1, 3, 30):
+        assert checks_needed(basis, corrected) == count
+        assert miss_bound(basis, corrected) < Fraction(1, 2**59)
     p = min(primes)
     assert Fraction(p + 1, p**count) >= Fraction(1, 2**59)
 
 
 @pytest.mark.parametrize(
-    ("kind", "liars", "rate"),
+    ("kind", "corrected", "rate"),
     [
         # One check of p = 13: lies of one author escape together, with probability 1/13.
         ("one value", 1, 1 / 13),
@@ -223,23 +223,23 @@ def test_the_bound_is_below_2_to_the_minus_59_with_the_least_count(primes, count
         *by_night(("two authors in two places", 2, 1 / 13 + 12 / 13 / 169)),
     ],
 )
-def test_the_miss_rate_in_a_tiny_field_is_the_stated_one(kind, liars, rate):
-    code = LagrangeCode(Basis((13,)), 3 + 2 * liars, 1, 1)
+def test_the_miss_rate_in_a_tiny_field_is_the_stated_one(kind, corrected, rate):
+    code = LagrangeCode(Basis((13,)), 3 + 2 * corrected, 1, 1)
     trials = 4000
-    assert checks_needed(code.basis, liars, 2) == 1
-    bound = float(miss_bound(code.basis, liars, 2))
-    assert rate <= bound == pytest.approx(1 / 13 + liars / 169)
+    assert checks_needed(code.basis, corrected, 2) == 1
+    bound = float(miss_bound(code.basis, corrected, 2))
+    assert rate <= bound == pytest.approx(1 / 13 + corrected / 169)
     rng = np.random.default_rng(3)
     coins = SeededCoins(11, kind)
     honest = codewords(code, 2, (40, 1), 0)
     missed = 0
     for _ in range(trials):
         values = dict(honest)
-        lying = sorted(int(j) for j in rng.permutation(code.n)[:liars])
+        lying = sorted(int(j) for j in rng.permutation(code.n)[:corrected])
         for j, at in zip(lying, rng.permutation(40), strict=False):
             values[j] = honest[j].copy()
             corrupt(code.basis, values[j], 0, range(40) if kind == "everywhere" else [int(at)], rng)
-        missed += locate_liars(code, values, 2, liars, coins, bits=2) != tuple(lying)
+        missed += locate_deviating(code, values, 2, corrected, coins, bits=2) != tuple(lying)
     # The standard deviation of the rate is below sqrt(0.09 / 4000) = 0.0048: false alarm below 1e-6 (5 sd).
     assert abs(missed / trials - rate) < 0.024
 
@@ -310,7 +310,7 @@ def test_honest_dealings_pass_and_false_ones_are_blamed(basis, ell, t, seed):
     rng = np.random.default_rng(seed)
     assert judge_dealing(code, publish(code, shares, masks), 2).good
 
-    # At most `liars` receivers off: the dealer or they, and the verdict names them all.
+    # At most `corrected` receivers off: the dealer or they, and the verdict names them all.
     suspected = sorted(int(j) for j in rng.permutation(code.n)[:2])
     for j in suspected:
         corrupt(basis, shares[j], int(rng.integers(basis.lanes)), [int(rng.integers(20))], rng)

@@ -1,4 +1,4 @@
-"""Decoding although clients lie, in one pass: the same labels and sums, and the liars by name."""
+"""Decoding although clients lie, in one pass: the same labels and sums, and the deviating clients by name."""
 
 import re
 
@@ -8,19 +8,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins, TooFewValues
-from field.code.consistency import ParityChecks, TooManyLiars, locate_liars, screen_liars
+from field.code.consistency import ParityChecks, TooManyFalse, locate_deviating, screen_deviating
 from field.code.distances import decode_nearest
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from tests.field.code.test_correct import codewords, corrupt
 
 
-def screen_nearest(code, values, liars, sizes, labels, coins, *, everybody=False, threads=1):
-    """What `decode_nearest` gives although up to `liars` clients lie, and the liars that were named."""
+def screen_nearest(code, values, corrected, sizes, labels, coins, *, everybody=False, threads=1):
+    """What `decode_nearest` gives although up to `corrected` clients lie, and who was named."""
     if everybody:
-        named = locate_liars(code, values, 2, liars, coins)
+        named = locate_deviating(code, values, 2, corrected, coins)
         good = [j for j in values if j not in named]
     else:
-        good, named = screen_liars(code, values, 2, liars, coins)
+        good, named = screen_deviating(code, values, 2, corrected, coins)
     return *decode_nearest(code, {j: values[j] for j in good}, sizes, labels, threads=threads), named
 
 
@@ -46,36 +46,36 @@ def case(code, k, m, seed):
 @example(3, 3, 3, 5000, 2, "the last values", 1)
 @example(2, 2, 3, 5000, 1, "one value", 2)
 @settings(max_examples=40)
-def test_labels_and_sums_are_those_of_honest_replies(lanes, liars, k, m, threads, kind, seed):
-    code = LagrangeCode(Basis(LANE_PRIMES[:lanes]), 5 + 2 * liars + seed % 2, 1, 2)
+def test_labels_and_sums_are_those_of_honest_replies(lanes, corrected, k, m, threads, kind, seed):
+    code = LagrangeCode(Basis(LANE_PRIMES[:lanes]), 5 + 2 * corrected + seed % 2, 1, 2)
     values, sizes, labels = case(code, k, m, seed)
     expected = decode_nearest(code, values, sizes, labels)
     decoded = decode_nearest(code, code.decode(values, 2), sizes, labels, threads=threads)
     assert (decoded[0] == expected[0]).all()
     assert decoded[1] == expected[1]
     rng = np.random.default_rng(seed)
-    lying = sorted(int(j) for j in rng.permutation(code.n)[:liars])
+    lying = sorted(int(j) for j in rng.permutation(code.n)[:corrected])
     for q, j in enumerate(lying):
         where = {"one value": [int(rng.integers(k * m))], "all": range(k * m)}
         at = where.get(kind, [k * m - 1 - q % m])
         corrupt(code.basis, values[j], int(rng.integers(lanes)), at, rng)
     coins = SeededCoins(seed, "lies")
-    nearest, within, named = screen_nearest(code, values, liars, sizes, labels, coins, threads=threads)
+    nearest, within, named = screen_nearest(code, values, corrected, sizes, labels, coins, threads=threads)
     assert (nearest == expected[0]).all()
     assert within == expected[1]
     assert set(named) <= set(lying)
     # Asked for everybody's lies, all are named who lied about a cluster with points.
-    everybody = screen_nearest(code, values, liars, sizes, labels, coins, everybody=True, threads=threads)
+    everybody = screen_nearest(code, values, corrected, sizes, labels, coins, everybody=True, threads=threads)
     assert (everybody[0] == expected[0]).all()
     assert everybody[1] == expected[1]
     assert set(named) <= set(everybody[2]) <= set(lying)
     if kind == "all" or (sizes > 0).all():
         assert everybody[2] == tuple(lying)
     # The separate steps name the same clients, but for lies about an empty cluster.
-    apart = screen_liars(code, values, 2, liars, SeededCoins(seed, "apart"))[1]
+    apart = screen_deviating(code, values, 2, corrected, SeededCoins(seed, "apart"))[1]
     if kind == "all" or (sizes > 0).all():
         assert named == apart
-    if kind == "all" and any(j < code.threshold(2) + liars for j in lying):
+    if kind == "all" and any(j < code.threshold(2) + corrected for j in lying):
         assert named == tuple(lying)
 
 
@@ -104,7 +104,7 @@ def test_without_the_checks_one_false_value_moves_a_label():
     assert screen_nearest(code, values, 2, sizes, labels, SeededCoins(0, "x"))[1:] == (honest[1], (0,))
 
 
-def test_too_few_replies_and_too_many_liars_are_refused():
+def test_too_few_replies_and_too_many_deviating_clients_are_refused():
     code = LagrangeCode(Basis(LANE_PRIMES[:1]), 10, 1, 2)
     values, sizes, labels = case(code, 2, 30, 0)
     few = {j: values[j] for j in range(8)}
@@ -112,16 +112,16 @@ def test_too_few_replies_and_too_many_liars_are_refused():
         screen_nearest(code, few, 2, sizes, labels, SeededCoins(0, "few"))
     for j in (0, 3, 5):
         corrupt(code.basis, values[j], 0, range(60), np.random.default_rng(j))
-    with pytest.raises(TooManyLiars, match="liars=2 of 10"):
+    with pytest.raises(TooManyFalse, match="corrected=2 of 10"):
         screen_nearest(code, values, 2, sizes, labels, SeededCoins(0, "many"))
 
 
-def test_liars_that_are_found_one_by_one_and_are_too_many_are_suspected_together():
+def test_deviating_clients_that_are_found_one_by_one_and_are_too_many_are_suspected_together():
     code = LagrangeCode(Basis(LANE_PRIMES[:1]), 10, 1, 2)
     values, sizes, labels = case(code, 1, 9000, 0)
     for j, at in ((0, [5]), (3, [8000]), (4, [8000]), (5, [8000])):
         corrupt(code.basis, values[j], 0, at, np.random.default_rng(j))
-    with pytest.raises(TooManyLiars, match="liars=2 of 10") as caught:
+    with pytest.raises(TooManyFalse, match="corrected=2 of 10") as caught:
         screen_nearest(code, values, 2, sizes, labels, SeededCoins(0, "one by one"))
     assert set(caught.value.suspects) <= {0, 3, 4, 5}
     assert {0} <= set(caught.value.suspects)

@@ -169,7 +169,7 @@ def test_no_false_square_passes_more_coins_of_a_fold_than_the_bound_says():
 
 
 def zeros_at_most(degree, points, sums_to, at, p=11):
-    """The most zeros among some points of a polynomial with values of the liar's choice at 0, ..., degree.
+    """The most zeros among some points of a polynomial with values of somebody's choice at 0, ..., degree.
 
     at: points of which the values must add up to a number that is not 0.
     """

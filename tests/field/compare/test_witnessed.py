@@ -198,12 +198,12 @@ def test_no_t_players_are_told_anything(t):
 # --- lies ----------------------------------------------------------------------------------------
 
 
-def flipping(liar, receiver, turn):
+def flipping(deviating, receiver, turn):
     """One bit of what a player tells another the turn-th time, or of its tag where it tells no words."""
     count = iter(range(1 << 30))
 
     def tell(sender, other, told):
-        if (sender, other) != (liar, receiver) or next(count) != turn:
+        if (sender, other) != (deviating, receiver) or next(count) != turn:
             return told
         if told.words.size:
             words = told.words.copy()
@@ -219,19 +219,19 @@ def test_a_flipped_bit_is_noticed_in_its_round_whoever_tells_it(t):
     committee = WitnessedCommittee(t)
     planes = [words_of(np.random.default_rng(9), 4, 2) for _ in range(t + 1)]
     tried = 0
-    for liar, receiver in itertools.permutations(range(committee.size), 2):
+    for deviating, receiver in itertools.permutations(range(committee.size), 2):
         everybody = players(committee)
         dealt = deal(everybody, planes)
         every = np.array([0])
-        begun = everybody[liar].begin((Gates(dealt[liar][0], every, dealt[liar][1], every),))
-        if receiver not in everybody[liar].tell(begun):
+        begun = everybody[deviating].begin((Gates(dealt[deviating][0], every, dealt[deviating][1], every),))
+        if receiver not in everybody[deviating].tell(begun):
             continue
         for turn in range(2):
             everybody = players(committee)
             dealt = deal(everybody, planes)
             with pytest.raises(FalseWords) as error:
-                drive(everybody, [circuits.top_bit(d) for d in dealt], flipping(liar, receiver, turn))
-            assert liar in error.value.players
+                drive(everybody, [circuits.top_bit(d) for d in dealt], flipping(deviating, receiver, turn))
+            assert deviating in error.value.players
             tried += 1
     assert tried > committee.size
     with pytest.raises(FalseWords):
@@ -249,10 +249,10 @@ def test_it_is_the_tags_that_notice(monkeypatch):
     planes = [words_of(rng, 4, 2) for _ in range(2)]
     expected = plain.clear(circuits.top_bit([p[None].copy() for p in planes]))
     wrong = 0
-    for liar, receiver in itertools.permutations(range(4), 2):
+    for deviating, receiver in itertools.permutations(range(4), 2):
         everybody = players(committee)
         dealt = deal(everybody, planes)
-        results = drive(everybody, [circuits.top_bit(d) for d in dealt], flipping(liar, receiver, 1))
+        results = drive(everybody, [circuits.top_bit(d) for d in dealt], flipping(deviating, receiver, 1))
         each = [p.opening(r[:, None]) for p, r in zip(everybody, results, strict=True)]
         wrong += any((each[a] ^ each[b] != expected).any() for a, b in itertools.product((0, 1), (2, 3)))
     assert wrong

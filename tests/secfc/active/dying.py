@@ -43,7 +43,7 @@ def scenario(n=7, expected=None, **changes) -> Scenario:
 
 NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=2)
 
-# n=7 and t=2 decode from 5 replies; a planned liar takes two more.  So any two clients may die.
+# n=7 and t=2 decode from 5 replies; a planned deviating client takes two more.  So any two clients may die.
 POLICIES = {
     "labels only": scenario(disclosure=secfc.AssignmentsOnly()),
     "labels only, restarts": scenario(
@@ -68,7 +68,7 @@ POLICIES = {
     "distances": scenario(n_init=2, reveal_centers=True),
     "distances, dealt": scenario(disclosure=secfc.Distances(dealt=True)),
     "distances, bare": scenario(disclosure=secfc.Distances(blind=False)),
-    "distances, a liar": scenario(max_cheaters=1, n=9),
+    "distances, one corrected": scenario(corrected=1, n=9),
     "noise in shares": scenario(disclosure=NOISY, init=secfc.RandomLabels()),
 }
 SPARE = 2

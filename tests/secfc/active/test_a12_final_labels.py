@@ -31,7 +31,7 @@ GOAL[OWN] = 0
 
 
 class Steps:
-    """What the cheater adds to (lanes, rows, m) residues in the steps of one run.
+    """What the deviating client adds to (lanes, rows, m) residues in the steps of one run.
 
     threshold: what it adds to the victim's number in the second step.  member: whether it plays a part of all
     distances, where nobody deals; else it responds.
@@ -68,7 +68,7 @@ class Steps:
         return (yield from self.real(joint, contest, basis, part, m))
 
     def deviate(self, role):
-        """The role of the cheater."""
+        """The role of the deviating client."""
         try:
             out = role.send(None)
             while True:

@@ -260,7 +260,7 @@ POLICIES = {
 RESPONDER, MEMBER = "client-2", "client-0"
 
 
-def leave(way, before, liar=RESPONDER):
+def leave(way, before, deviating=RESPONDER):
     """A party lies in the second question, and says nothing any more from that message on.
 
     It lies in its replies; client 0, a member where somebody deals, in what one of its parts opens first.
@@ -280,17 +280,17 @@ def leave(way, before, liar=RESPONDER):
 
     def lie(self, *rest):
         values, further = blinded(self, *rest)
-        return (false(values) if self.name == RESPONDER == liar and len(asked) == 2 else values), further
+        return (false(values) if self.name == RESPONDER == deviating and len(asked) == 2 else values), further
 
     def lie_to_members(self, *rest):
         found = reply(self, *rest)
-        if not self.name == RESPONDER == liar or len(asked) != 2:
+        if not self.name == RESPONDER == deviating or len(asked) != 2:
             return found
         return {c: replace(body, values=false(body.values)) for c, body in found.items()}
 
     def open_others(basis, blocks, members, me, mine, talk, threads):
         first = next(iter(blocks.told_by(members.index(me))), None)
-        if me == MEMBER == liar and len(asked) == 2 and mine[first].dtype == np.uint64 and not lied:
+        if me == MEMBER == deviating and len(asked) == 2 and mine[first].dtype == np.uint64 and not lied:
             lied.append(talk.number)
             mine = {**mine, first: ~mine[first]}
         return (yield from reconstruct(basis, blocks, members, me, mine, talk, threads))
@@ -298,20 +298,20 @@ def leave(way, before, liar=RESPONDER):
     def faults(e):
         if e.kind in ("CompareQuery", "LloydStepQuery") and e.round not in asked:
             asked.append(e.round)
-        if len(asked) == 2 and e.kind in ("LabelShare", "SizeShare") and e.sender != liar:
+        if len(asked) == 2 and e.kind in ("LabelShare", "SizeShare") and e.sender != deviating:
             told.append(e.sender)
-        late = liar == RESPONDER or (lied and e.round > lied[0])
-        if late and len(asked) == 2 and (e.sender, e.kind) == (liar, before):
+        late = deviating == RESPONDER or (lied and e.round > lied[0])
+        if late and len(asked) == 2 and (e.sender, e.kind) == (deviating, before):
             left.append(e.round)
-        return () if left and e.sender == liar else (e,)
+        return () if left and e.sender == deviating else (e,)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DealerlessParty, "blinded", lie)
         patch.setattr(ComputingParty, "masked_distances", lie_to_members)
         patch.setattr(rounds, "reconstruct_parts", open_others)
-        results = run_stage(stage, faults, liar)
+        results = run_stage(stage, faults, deviating)
     assert left
-    others = honest.keys() - {SERVER, liar}
+    others = honest.keys() - {SERVER, deviating}
     return told, all((results[c].labels == honest[c].labels).all() for c in others)
 
 

@@ -19,12 +19,12 @@ from secfc.roles.exchange import STRIDE
 from tests.nightly import short
 from tests.small import federation
 
-LIAR, VICTIM = "client-0", "client-2"
+DEVIATING, VICTIM = "client-0", "client-2"
 ROUNDED = secfc.Quantization(centers="rounded")
 
 
 def divided_with_two_versions(monkeypatch, opening, bit):
-    """The liar flips a bit that it opens, to one of two.
+    """The deviating client flips a bit that it opens, to one of two.
 
     Whether both then hold the same; and in which rounds it was told digests of shares of rounded centers.
     """
@@ -32,15 +32,17 @@ def divided_with_two_versions(monkeypatch, opening, bit):
 
     def divided(self, match, *rest):
         found = yield from real(self, match, *rest)
-        lacks = next(q for q, who in enumerate(match.blocks.parts) if match.committee.index(LIAR) not in who)
-        if self.name != LIAR:
+        lacks = next(
+            q for q, who in enumerate(match.blocks.parts) if match.committee.index(DEVIATING) not in who
+        )
+        if self.name != DEVIATING:
             parts.setdefault(match.question.round, []).append(found[lacks])
         return found
 
     def faults(e):
-        if isinstance(e.body, PartShares) and e.body.digests and e.recipient == LIAR:
+        if isinstance(e.body, PartShares) and e.body.digests and e.recipient == DEVIATING:
             vouched.append(e.round)
-        told = isinstance(e.body, MaskedBits) and (e.sender, e.recipient) == (LIAR, VICTIM)
+        told = isinstance(e.body, MaskedBits) and (e.sender, e.recipient) == (DEVIATING, VICTIM)
         if told and e.body.words.size and len(rounds) <= opening:
             rounds.append(e.round)
             if len(rounds) == opening + 1:
@@ -69,7 +71,8 @@ def test_members_vouch_for_what_they_dealt_once_they_agree_on_words(monkeypatch)
         assert not vouched
         same.append(found)
     assert {*same} == {True, False}  # so they dealt before they noticed
-    # Positive control: were digests told with shares, the liar would see which it is, and so the bit.
+    # Positive control: were digests told with shares, the deviating client would see which it is, and so the
+    # bit.
     plain = dataclasses.replace
     monkeypatch.setattr(
         center_rounding, "replace", lambda x, **new: x if "digests" in new else plain(x, **new)

@@ -24,13 +24,13 @@ from tests.nightly import by_night
 from tests.secfc.active.adaptive import Stage, grouped_rows
 from tests.secfc.transport.test_wire import mesh
 
-LIAR, COPIED = "client-1", "client-0"
+DEVIATING, COPIED = "client-1", "client-0"
 
 
 def run_over_sockets(deviating, lie, patience=20.0):
     """Labels of all clients, or the error of the first that has one.
 
-    lie(link, peer): what it makes of the liar's end of a link to a peer.
+    lie(link, peer): what it makes of the deviating client's end of a link to a peer.
     """
     way = secfc.SecFC(2, secfc.Threshold(1, deviating=deviating), secfc.RandomLabels(), max_iter=3)
     stage = Stage(way, grouped_rows(0, 4, 6, 1, 2))
@@ -41,7 +41,7 @@ def run_over_sockets(deviating, lie, patience=20.0):
 
     async def converse():
         links = await mesh(list(roles))
-        for peer, link in links[LIAR].items():
+        for peer, link in links[DEVIATING].items():
             lie(link, peer)
         running = [
             run_party(role, links[name], patience=patience * (1 + 4 * (name == SERVER)), rejoin=0.0)
@@ -53,10 +53,10 @@ def run_over_sockets(deviating, lie, patience=20.0):
     for error in found.values():
         if isinstance(error, FaultyClient | SuspectedParties):
             raise error
-    broken = [error for name, error in found.items() if name != LIAR and isinstance(error, Exception)]
+    broken = [error for name, error in found.items() if name != DEVIATING and isinstance(error, Exception)]
     if broken:
         raise broken[0]
-    return {name: result.labels.tolist() for name, result in found.items() if name not in (SERVER, LIAR)}
+    return {name: result.labels.tolist() for name, result in found.items() if name not in (SERVER, DEVIATING)}
 
 
 def honest(link, peer):
@@ -204,13 +204,13 @@ def copy_over_sockets(patience=3.0):
     heard, seeds, join = {}, [], CheckedReplies.join_coins
 
     def noting(self, coins):
-        seeds.append(join(self, {**coins, LIAR: coins[COPIED]}))
+        seeds.append(join(self, {**coins, DEVIATING: coins[COPIED]}))
         return seeds[-1]
 
     made = Link.put
 
     def put(self, number, message=None):
-        # What client 0 tells the liar is on its way before that is asked again.
+        # What client 0 tells the deviating client is on its way before that is asked again.
         if isinstance(message, CheckDealing | CheckCoin) and getattr(self, "of", None) == COPIED:
             heard[number, type(message)] = message
         made(self, number, message)
@@ -225,7 +225,7 @@ def copy_over_sockets(patience=3.0):
 
         def named(role, links, **options):
             for peer, link in links.items():
-                link.of = None if peer != LIAR else COPIED
+                link.of = None if peer != DEVIATING else COPIED
             return real(role, links, **options)
 
         patch.setattr("tests.secfc.active.test_a16_words_again.run_party", named)
@@ -237,7 +237,7 @@ def copy_over_sockets(patience=3.0):
 def test_a_coin_that_is_copied_once_it_is_asked_for_again_names_who_copied_it(monkeypatch):
     with pytest.raises(FaultyClient, match="opened another coin than it committed to") as caught:
         copy_over_sockets()
-    assert caught.value.party == LIAR
+    assert caught.value.party == DEVIATING
     # Positive control: a commitment that does not say whose it is takes the copy.
     real = CheckedReplies.commitment
     monkeypatch.setattr(CheckedReplies, "commitment", lambda self, member, coin: real(self, COPIED, coin))

@@ -21,7 +21,7 @@ from secfc.roles.exchange import SERVER
 from tests.nightly import by_night
 from tests.secfc.test_pairs import DATA, WAY, whole
 
-LIAR = "client-1"
+DEVIATING = "client-1"
 
 
 @pytest.fixture(autouse=True)
@@ -42,11 +42,11 @@ def turn_coins(monkeypatch, tile):
 
     def other(self, part, question, measured):
         player = part.player
-        if player.name == LIAR and len(asked) == tile + 1:
+        if player.name == DEVIATING and len(asked) == tile + 1:
             numbers = range(len(DATA.names) + 1)
             for keys in player.used_keys:
                 keys._keys = {i: bytes([i + 7] * 32) for i in numbers if i in keys.peers}
-            player.coins = SeededCoins(1, LIAR)
+            player.coins = SeededCoins(1, DEVIATING)
         return answer(self, part, question, measured)
 
     def faults(e):
@@ -92,7 +92,7 @@ def test_a_member_that_goes_on_with_another_share_of_a_row_is_refused(tile, monk
     true, answer = secfc.fit(way, DATA), pairs.NearClusterer.answer_pairs
 
     def other(self, part, asked, measured):
-        if part.player.name == LIAR and tuple(asked.detail[1:].tolist()) == tile:
+        if part.player.name == DEVIATING and tuple(asked.detail[1:].tolist()) == tile:
             rows = measured.rows.select_rows(np.arange(measured.rows.m, dtype=np.int64))
             more = np.zeros((rows.basis.lanes, rows.m, rows.width), rows.basis.dtype)
             more[:, tile[0] + 3] = 12345

@@ -21,11 +21,11 @@ from secfc.errors import FaultyClient, FaultyServer, SuspectedParties, TooFewRep
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
 from tests.secfc.active.adaptive import forget_ranges
-from tests.secfc.active.cheating import BOUND, cheat, forced, honest, shameless
+from tests.secfc.active.deviating import BOUND, deviate, forced, honest, shameless
 from tests.secfc.lying import saying
 from tests.small import split
 
-CHEATER, FEATURE = "client-6", 1
+DEVIATING, FEATURE = "client-6", 1
 BUDGET = {"budget": Budget(10.0, 1e-5), "radius": Bound.given(8.0)}
 POLICIES = {
     "distances": secfc.Distances(),
@@ -62,7 +62,7 @@ def far(plan):
 
 
 @pytest.fixture(autouse=True)
-def _cheats_as_well_as_it_can(monkeypatch):
+def _deviates_as_well_as_it_can(monkeypatch):
     """Where no mask hides what a client shares, it announces those that hide the most of it."""
     monkeypatch.setattr(input_check, "select_masks", shameless)
     monkeypatch.setattr(input_check, "project_integers", forced)
@@ -80,14 +80,15 @@ def unchecked(monkeypatch, what):
 
 
 def test_far_rows_show_a_bit_of_everybodys_feature_where_nobody_looks(monkeypatch):
-    # A label is a bit of theta + phi x modulo P, phi known to the cheater: an arc of the circle each.
+    # A label is a bit of theta + phi x modulo P, phi known to the deviating client: an arc of the circle
+    # each.
     unchecked(monkeypatch, "size")
     fed, borders = hold_bounded(), []
     others = np.concatenate([party.read() for party in fed.parties[:6]])
     for seed in range(8):
-        result = cheat(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER, seed=seed).results[
-            SERVER
-        ]
+        result = deviate(
+            algorithm(secfc.AssignmentsOnly()), fed, far, deviating=DEVIATING, seed=seed
+        ).results[SERVER]
         plan, (first, second) = result.plan, result.trace.history[:2]
         sizes = np.bincount(first, minlength=2).tolist()
         weight = sizes[1 - first[60]] ** 2 * sizes[first[60]] // gcd(*sizes) ** 2
@@ -104,25 +105,25 @@ def test_far_rows_are_refused_and_named(monkeypatch, policy):
     fed = hold_bounded()
     for seed in range(3):
         with pytest.raises(FaultyClient, match="beyond the public bound") as caught:
-            cheat(algorithm(policy), fed, far, cheater=CHEATER, seed=seed)
-        assert caught.value.party == CHEATER
+            deviate(algorithm(policy), fed, far, deviating=DEVIATING, seed=seed)
+        assert caught.value.party == DEVIATING
     unchecked(monkeypatch, "size")
     if isinstance(policy, secfc.Distances) and not policy.dealt:
         with pytest.raises(SuspectedParties, match="not within the range of what honest rows give"):
-            cheat(algorithm(policy), fed, far, cheater=CHEATER)
+            deviate(algorithm(policy), fed, far, deviating=DEVIATING)
         return
-    assert cheat(algorithm(policy), fed, far, cheater=CHEATER).results[SERVER].trace.n_iter
+    assert deviate(algorithm(policy), fed, far, deviating=DEVIATING).results[SERVER].trace.n_iter
 
 
-def test_with_liars_planned_for_the_run_goes_on_without_far_rows(monkeypatch):
+def test_with_deviating_clients_planned_for_the_run_goes_on_without_far_rows(monkeypatch):
     fed = hold_bounded(n=9)
-    way = algorithm(secfc.Distances(), max_cheaters=1, t=2)
-    result = cheat(way, fed, far, cheater=CHEATER).results[SERVER]
-    assert result.standing.liars == {CHEATER: RANGE}
-    assert result.excluded == (CHEATER,)
+    way = algorithm(secfc.Distances(), corrected=1, t=2)
+    result = deviate(way, fed, far, deviating=DEVIATING).results[SERVER]
+    assert result.standing.deviated == {DEVIATING: RANGE}
+    assert result.excluded == (DEVIATING,)
     unchecked(monkeypatch, "size")
-    result = cheat(way, fed, far, cheater=CHEATER).results[SERVER]
-    assert (result.standing.liars, result.excluded) == ({}, ())
+    result = deviate(way, fed, far, deviating=DEVIATING).results[SERVER]
+    assert (result.standing.deviated, result.excluded) == ({}, ())
 
 
 @pytest.mark.parametrize("ell", [1, 2, 3])
@@ -136,7 +137,7 @@ def test_every_segment_is_tested(ell, feature):
         return out
 
     with pytest.raises(FaultyClient, match="beyond the public bound"):
-        cheat(algorithm(secfc.AssignmentsOnly(), ell=ell, t=1), fed, rows, cheater=CHEATER)
+        deviate(algorithm(secfc.AssignmentsOnly(), ell=ell, t=1), fed, rows, deviating=DEVIATING)
 
 
 def test_a_value_just_above_what_is_proven_is_refused_and_whatever_passes_fits_the_plan():
@@ -150,13 +151,13 @@ def test_a_value_just_above_what_is_proven_is_refused_and_whatever_passes_fits_t
     way = algorithm(secfc.AssignmentsOnly())
     for seed in range(5):
         with pytest.raises(FaultyClient, match="beyond the public bound"):
-            cheat(way, fed, rows, cheater=CHEATER, seed=seed)
+            deviate(way, fed, rows, deviating=DEVIATING, seed=seed)
 
 
 def test_rows_of_other_data_within_the_bound_are_other_data():
     fed = hold_bounded()
     way = algorithm(secfc.AssignmentsOnly())
-    result = cheat(way, fed, honest(fed, 2), cheater=CHEATER).results[SERVER]
+    result = deviate(way, fed, honest(fed, 2), deviating=DEVIATING).results[SERVER]
     arrays = [party.read() for party in fed.parties]
     arrays[6] = arrays[2]
     plain = secfc.Lloyd(k=2, max_iter=3, quantization=secfc.Quantization(scale=result.plan.quantizer.scale))
@@ -168,7 +169,7 @@ def test_rows_of_other_data_within_the_bound_are_other_data():
 
 
 def out_of_range(**options):
-    """Labels, and expected labels, of a run whose cheater passes at up to 17 times the bound."""
+    """Labels, and expected labels, of a run whose deviating client passes at up to 17 times the bound."""
     init = secfc.kmeans.starts.GivenLabels(np.arange(70) % 2)
     way = algorithm(secfc.Distances(), init=init, scale=32.0, basis=Basis(LANE_PRIMES[:3]), coarse="allow")
     fed, times = hold_bounded(), np.zeros((10, 3), np.int64)
@@ -177,7 +178,7 @@ def out_of_range(**options):
     def rows(plan):
         return plan.quantizer.max_int * times.astype(object)
 
-    everything = cheat(way, fed, rows, cheater=CHEATER, keep_bodies=True, **options)
+    everything = deviate(way, fed, rows, deviating=DEVIATING, keep_bodies=True, **options)
     arrays = [party.read() for party in fed.parties]
     arrays[6] = BOUND * times
     plain = secfc.Lloyd(
@@ -194,7 +195,7 @@ def out_of_range(**options):
 def test_rows_out_of_range_that_pass_their_test_end_the_run_before_a_label():
     with pytest.raises(SuspectedParties, match="not within the range of what honest rows give") as ended:
         out_of_range()
-    assert CHEATER in ended.value.parties
+    assert DEVIATING in ended.value.parties
 
 
 def test_without_the_check_nobody_would_notice_that_rows_are_out_of_range(monkeypatch):
@@ -238,30 +239,30 @@ def kernel(plan):
 def test_shares_in_the_kernel_of_the_decoding_are_refused(monkeypatch, policy):
     fed, way = hold_bounded(), algorithm(policy)
     plan = way.plan(secfc.algorithm.PublicFacts.of(fed, BOUND))
-    lie = {"cheater": CHEATER, "change": off_code(kernel(plan))}
+    lie = {"deviating client": DEVIATING, "change": off_code(kernel(plan))}
     with pytest.raises((FaultyClient, SuspectedParties)) as caught:
-        cheat(way, fed, honest(fed, 6), **lie)
-    assert CHEATER in getattr(caught.value, "parties", ()) or caught.value.party == CHEATER
+        deviate(way, fed, honest(fed, 6), **lie)
+    assert DEVIATING in getattr(caught.value, "parties", ()) or caught.value.party == DEVIATING
     unchecked(monkeypatch, "degree")
     # Replies are checked against shares.
     if hasattr(policy, "dealer") or policy in (secfc.Distances(), secfc.Distances(blind=False)):
         with pytest.raises(SuspectedParties, match="lies on no polynomial; nothing of this step was opened"):
-            cheat(way, fed, honest(fed, 6), **lie)
+            deviate(way, fed, honest(fed, 6), **lie)
         return
-    cheat(way, fed, honest(fed, 6), **lie)
+    deviate(way, fed, honest(fed, 6), **lie)
 
 
 def test_one_false_share_is_one_of_two_and_many_name_the_dealer():
     fed, way = hold_bounded(), algorithm(secfc.AssignmentsOnly())
     with pytest.raises(SuspectedParties) as suspected:
-        cheat(way, fed, honest(fed, 6), cheater=CHEATER, change=off_code({2: {0: 5}}))
-    assert suspected.value.parties == (CHEATER, "client-2")
+        deviate(way, fed, honest(fed, 6), deviating=DEVIATING, change=off_code({2: {0: 5}}))
+    assert suspected.value.parties == (DEVIATING, "client-2")
     with pytest.raises(FaultyClient, match="on no polynomial") as caught:
-        cheat(
-            way, fed, honest(fed, 6), cheater=CHEATER,
+        deviate(
+            way, fed, honest(fed, 6), deviating=DEVIATING,
             change=off_code({j: {0: 7 + j**5} for j in range(6)}),
         )  # fmt: skip
-    assert caught.value.party == CHEATER
+    assert caught.value.party == DEVIATING
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -278,7 +279,7 @@ def test_what_is_inconsistent_in_the_last_lane_only_is_refused(seed):
         return out
 
     with pytest.raises(FaultyClient, match="beyond the public bound"):
-        cheat(way, fed, rows, cheater=CHEATER, seed=seed)
+        deviate(way, fed, rows, deviating=DEVIATING, seed=seed)
 
 
 # --- coins --------------------------------------------------------------------------------------------
@@ -314,13 +315,13 @@ def test_a_server_that_tells_clients_different_coins_is_caught_before_anything_i
     plan = way.plan(dataclasses.replace(secfc.algorithm.PublicFacts.of(fed, BOUND), session=bytes(32)))
     faults = tells_another_coin(told)(plan)
     with pytest.raises(SuspectedParties, match="told other coins") as caught:
-        cheat(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
+        deviate(way, fed, honest(fed, 6), deviating=DEVIATING, faults=faults)
     assert SERVER in caught.value.parties
     assert "ProjectedShares" not in told
     # Positive control: where the choice of masks is bound to no coins, sums under other signs are told.
     monkeypatch.setattr(input_check, "seed_echo", lambda seed: bytes(32))
     with pytest.raises((FaultyClient, SuspectedParties)):
-        cheat(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
+        deviate(way, fed, honest(fed, 6), deviating=DEVIATING, faults=faults)
     assert "ProjectedShares" in told
 
 
@@ -401,7 +402,7 @@ def test_a_server_that_counts_on_rows_that_did_not_come_is_named(monkeypatch):
         secfc.fit(algorithm(secfc.Distances(), max_iter=1), hold_bounded(rows=4), bound=BOUND, seed=1)
 
 
-def test_a_server_cannot_wave_a_cheater_through(monkeypatch):
+def test_a_server_cannot_wave_a_deviating_client_through(monkeypatch):
     # The server judges nothing; the verifying clients do.
     real = input_check.judge_at_server
 
@@ -419,10 +420,10 @@ def test_a_server_cannot_wave_a_cheater_through(monkeypatch):
     monkeypatch.setattr("secfc.coded.sharing.judge_at_server", lax)
     fed = hold_bounded()
     with pytest.raises(FaultyClient, match="beyond the public bound") as caught:
-        cheat(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
-    assert caught.value.party == CHEATER
+        deviate(algorithm(secfc.AssignmentsOnly()), fed, far, deviating=DEVIATING)
+    assert caught.value.party == DEVIATING
     monkeypatch.setattr(input_check, "choose_verifiers", lambda plan, present: ())
-    cheat(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
+    deviate(algorithm(secfc.AssignmentsOnly()), fed, far, deviating=DEVIATING)
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER
 from tests.nightly import by_night, short
-from tests.secfc.active.cheating import BOUND, cheat, forced, shameless
+from tests.secfc.active.deviating import BOUND, deviate, forced, shameless
 from tests.small import same_runs
 
-CHEATER, FEATURE, N = "client-4", 1, 5
+DEVIATING, FEATURE, N = "client-4", 1, 5
 MODES = [psu.Committee(1), psu.Server()]
 
 
@@ -61,7 +61,7 @@ def way(policy=secfc.AssignmentsOnly(), merge=True, mode=None, **options):  # no
 
 
 @pytest.fixture(autouse=True)
-def _cheats_as_well_as_it_can(monkeypatch):
+def _deviates_as_well_as_it_can(monkeypatch):
     """Where no mask hides what a client shares, it announces those that hide the most of it."""
     monkeypatch.setattr(input_check, "select_masks", shameless)
     monkeypatch.setattr(input_check, "project_integers", forced)
@@ -103,13 +103,13 @@ def modulus_of(result):
     return math.prod(primes[: NearestCenter(sizes).contest.lanes(primes, plan.d, plan.proven)])
 
 
-def borders(outcome, cheater, value, integers):
+def borders(outcome, deviating, value, integers):
     """How often labels change around the circle that theta + phi x makes of a feature of honest rows.
 
-    value: of the first of the cheater's rows, in that feature.  Where labels are a bit of theta + phi x there
-    are 0 or 2.
+    value: of the first of the deviating client's rows, in that feature.  Where labels are a bit of theta +
+    phi x there are 0 or 2.
     """
-    result, rows = outcome.results[SERVER], outcome.results[cheater].rows
+    result, rows = outcome.results[SERVER], outcome.results[deviating].rows
     first, second = result.trace.history[:2]
     sizes, own = np.bincount(first, minlength=2).tolist(), int(first[rows[0]])
     weight = sizes[1 - own] ** 2 * sizes[own] // gcd(*sizes) ** 2
@@ -133,7 +133,7 @@ def one_more(plan, mine):
 
 def dealt(federation, seed):
     """A run in which client 0 shares x + 1 where clients 1 and 2 share x, which it says it has as well."""
-    return cheat(way(), federation, one_more, cheater="client-0", seed=seed)
+    return deviate(way(), federation, one_more, deviating="client-0", seed=seed)
 
 
 def integers_of(outcome, federation):
@@ -173,14 +173,14 @@ def test_far_rows_are_refused_though_nobody_is_named(monkeypatch, merge):
     federation, _ = holding([2 if merge else 1] + [1] * 39)
     for seed in range(2):
         with pytest.raises(RowsRefused):
-            cheat(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
+            deviate(way(merge=merge), federation, far, deviating=DEVIATING, seed=seed)
     monkeypatch.setattr(range_check, "within_bound", lambda code, pattern, told: True)
     found = []
     for seed in range(24):  # starts of which some show the exploit
-        outcome = cheat(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
-        plan, row = outcome.results[SERVER].plan, int(outcome.results[CHEATER].rows[0])
-        value = plan.layout.multiple**2 * int(far(plan, outcome.results[CHEATER])[row, FEATURE])
-        found.append(borders(outcome, CHEATER, value, integers_of(outcome, federation)))
+        outcome = deviate(way(merge=merge), federation, far, deviating=DEVIATING, seed=seed)
+        plan, row = outcome.results[SERVER].plan, int(outcome.results[DEVIATING].rows[0])
+        value = plan.layout.multiple**2 * int(far(plan, outcome.results[DEVIATING])[row, FEATURE])
+        found.append(borders(outcome, DEVIATING, value, integers_of(outcome, federation)))
         if found.count(2) == 3:
             break
     assert set(found) <= {0, 2}
@@ -193,7 +193,7 @@ def test_far_rows_are_refused_in_every_run(merge):
     federation, _ = holding([2 if merge else 1] + [1] * 39)
     for seed in range(100):
         with pytest.raises(RowsRefused):
-            cheat(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
+            deviate(way(merge=merge), federation, far, deviating=DEVIATING, seed=seed)
 
 
 def far(plan, mine):
@@ -387,14 +387,18 @@ def test_counts_that_are_misstated_to_all_alike_make_other_integers(mode, monkey
 
     said, true = [], []
     monkeypatch.setattr(merge, "count_holders", misstated)
-    outcome = cheat(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
+    outcome = deviate(
+        way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), deviating=DEVIATING
+    )
     result = outcome.results[SERVER]
     rows = integers_of(outcome, federation) * (true[0] * (6 // said[0]))[:, None]
     assert result.plan.layout.multiple == 6
     assert same_runs(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
     # Where rows are divided, remainders of these counts wrap.
     divide(monkeypatch)
-    outcome = cheat(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
+    outcome = deviate(
+        way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), deviating=DEVIATING
+    )
     rows = integers_of(outcome, federation) * (true[-1] * (6 // said[-1]))[:, None]
     result = outcome.results[SERVER]
     assert not same_runs(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
@@ -555,10 +559,10 @@ def test_who_adds_to_a_foreign_row_is_noticed_by_its_holders_where_counts_are_hi
         membership = Private(sized=False, bound=64, counts=counts)
         algorithm = secfc.SecFC(2, threshold=1, membership=membership, init=secfc.RandomLabels(), max_iter=1)
         if counts == "opened":
-            assert len(cheat(algorithm, federation, add, cheater="client-0").results) == N + 1
+            assert len(deviate(algorithm, federation, add, deviating="client-0").results) == N + 1
         else:
             with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
-                cheat(algorithm, federation, add, cheater="client-0")
+                deviate(algorithm, federation, add, deviating="client-0")
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -569,7 +573,7 @@ def test_two_that_deviate_hold_a_row_of_theirs_as_half_of_an_odd_number(together
     """
     federation, _ = holding([2, *[1] * 40])  # point 0 is held by clients 0 and 1
     verify, kept, rows = HolderCheck.verify, {}, {}
-    liars = (0, 1) if together else (0,)
+    corrected = (0, 1) if together else (0,)
 
     def shared(plan, mine):
         rows[0] = int(mine.rows[0])
@@ -586,16 +590,16 @@ def test_two_that_deviate_hold_a_row_of_theirs_as_half_of_an_odd_number(together
             return out
 
         kept[self.me] = merged.copy()
-        yield from verify(self, halves if self.me in liars else read, number, summed, merged)
+        yield from verify(self, halves if self.me in corrected else read, number, summed, merged)
 
     membership = Private(sized=False, bound=512, counts="hidden")
     algorithm = secfc.SecFC(2, threshold=2, membership=membership, init=secfc.RandomLabels(), max_iter=2)
     with mock.patch.object(HolderCheck, "verify", verified):
         if not together:
             with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
-                cheat(algorithm, federation, shared, cheater="client-0")
+                deviate(algorithm, federation, shared, deviating="client-0")
             return
-        outcome = cheat(algorithm, federation, shared, cheater="client-0")
+        outcome = deviate(algorithm, federation, shared, deviating="client-0")
     result = outcome.results[SERVER]
     largest = max(np.abs(result.plan.quantizer(p.read())).max() for p in federation.parties)
     found = np.abs(opened(result.plan, kept)).max(axis=1) > largest

@@ -13,7 +13,7 @@ from secfc.disclosure.owner_labels import client as owning
 from secfc.disclosure.owner_labels.output import HiddenOwners
 from secfc.errors import SuspectedParties
 from tests.nightly import by_night
-from tests.secfc.active.test_a9_foreign_rows import CHEATER, run_tables
+from tests.secfc.active.test_a9_foreign_rows import DEVIATING, run_tables
 
 OWNER = "client-1"
 
@@ -70,7 +70,7 @@ def test_an_owner_whose_key_is_at_rows_of_others_is_refused(monkeypatch):
     read, owned, labels = {}, HiddenOwners.owned.fget, HiddenOwners.labels
 
     def keyed(self):
-        at = np.ones_like(owned(self)) if self.me == CHEATER else owned(self)
+        at = np.ones_like(owned(self)) if self.me == DEVIATING else owned(self)
         return (at * np.uint64(self.key)).astype(np.uint32)
 
     monkeypatch.setattr(HiddenOwners, "keyed", property(keyed))
@@ -78,19 +78,19 @@ def test_an_owner_whose_key_is_at_rows_of_others_is_refused(monkeypatch):
         run_tables("server")
 
     def heard(self, match, k, told):
-        if self.me == CHEATER:
+        if self.me == DEVIATING:
             basis, m = self.code.basis, self.plan.m
             values = basis.add_all([message.values for message in told.values()])[0, m:]
             back = pow(self.key, -1, basis.primes[0])
             read["labels"] = np.array([int(v) * back % basis.primes[0] - 1 for v in values])
-        return labels(self, match, k, told) if self.me != CHEATER else np.zeros(self.plan.m, np.int32)
+        return labels(self, match, k, told) if self.me != DEVIATING else np.zeros(self.plan.m, np.int32)
 
     # Control: unchecked it reads the labels of all rows.
     monkeypatch.setattr(HiddenOwners, "labels", heard)
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
     result = run_tables("server")
     want = np.full(result.plan.m, -1)
-    for rows, own in zip(result.rows[:CHEATER], result.labels[:CHEATER], strict=True):
+    for rows, own in zip(result.rows[:DEVIATING], result.labels[:DEVIATING], strict=True):
         want[rows] = own
     assert (read["labels"] == want)[want >= 0].all()
     assert (want >= 0).sum() > 30

@@ -27,13 +27,13 @@ from secfc.disclosure.noise import sums
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import short
-from tests.secfc.active.cheating import crafting
+from tests.secfc.active.deviating import crafting
 from tests.secfc.disclosure.checked.test_checked_replies import lying
 from tests.secfc.disclosure.test_noise import in_shares, questions, run_noisy
 from tests.secfc.disclosure.test_noisy_sums import opened, people, policy, run_sums
 from tests.small import federation
 
-LIAR = "client-2"
+DEVIATING = "client-2"
 
 
 def adding(kind, number, place, first=False):
@@ -44,7 +44,7 @@ def adding(kind, number, place, first=False):
     true, asked = [], []
 
     def faults(e):
-        if (e.kind, e.sender) != (kind, LIAR) or not e.body.values.size:
+        if (e.kind, e.sender) != (kind, DEVIATING) or not e.body.values.size:
             return (e,)
         asked.append(e.round // STRIDE)
         if first and asked[-1] != asked[0]:
@@ -126,7 +126,7 @@ def test_false_squares_that_fit_such_distances_are_noticed_as_products(monkeypat
 
     def false(self, number, part, length, width=0):
         place = PROOFS * self.plan.m + 3
-        if self.plan.clients[self.me] == LIAR and part.shape[2] > place:
+        if self.plan.clients[self.me] == DEVIATING and part.shape[2] > place:
             part[:, 0, place] = self.plan.code.basis.add(
                 part[:, 0, place], np.full_like(part[:, 0, place], ALIKE)
             )
@@ -218,7 +218,7 @@ def test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more():
     code, told = false.plan.code, [e for e in false.transcript.envelopes if e.kind == "CodedCenters"]
     words = {false.plan.clients.index(e.sender): e.body.values for e in told if e.round == told[0].round}
     shift = sums.opened_numbers(false.plan, code.interpolate(words, 2)) - sums.opened_numbers(
-        false.plan, code.interpolate({**words, false.plan.clients.index(LIAR): true[0]}, 2)
+        false.plan, code.interpolate({**words, false.plan.clients.index(DEVIATING): true[0]}, 2)
     )
     assert np.argwhere(shift).tolist() == [[0, 0]]
 
@@ -246,7 +246,7 @@ def test_a_row_of_ones_own_whose_distance_wraps_counts_as_a_near_one_and_moves_n
 
     def lie(self, read, *, owner="", first_row=0):
         found = quantize(self, read, owner=owner, first_row=first_row)
-        if LIAR in owner:
+        if DEVIATING in owner:
             found[-1] = far
         return found
 
@@ -267,7 +267,7 @@ def test_a_row_of_ones_own_whose_distance_wraps_counts_as_a_near_one_and_moves_n
 
 @pytest.mark.parametrize("checked", [True, False])
 def test_nobody_makes_a_row_that_an_honest_client_holds_a_far_one(monkeypatch, checked):
-    """Else the row, which is not the liar's alone, would move sums further than noise covers."""
+    """Else the row, which is not the deviating client's alone, would move sums further than noise covers."""
     silence_noise(monkeypatch)
     data, points = people()
 
@@ -276,7 +276,7 @@ def test_nobody_makes_a_row_that_an_honest_client_holds_a_far_one(monkeypatch, c
         made[mine.rows[0], 0] += 1 << 16  # half of it, as two hold the row
         return made
 
-    monkeypatch.setattr(algorithm1, "agree_on_rows", crafting(LIAR, rows))
+    monkeypatch.setattr(algorithm1, "agree_on_rows", crafting(DEVIATING, rows))
     if checked:
         with pytest.raises(SuspectedParties, match="rows that clients say they hold do not fit"):
             run_sums(policy(), data)
@@ -354,13 +354,13 @@ def test_who_deals_false_squares_and_replies_that_fit_moves_rows_of_its_own_alon
         """Adds a constant to all shares of a square: its second."""
         dealing = deal(plan, name, coins, read)
         dealt = next(dealing)
-        if name == LIAR:
+        if name == DEVIATING:
             for message in dealt.send.values():
                 add(plan, message.values, 1)
         try:
             dealing.send((yield dealt))
         except StopIteration as end:
-            if name == LIAR:
+            if name == DEVIATING:
                 add(plan, end.value, 11)
             return end.value
 
@@ -379,7 +379,7 @@ def test_false_squares_that_fit_such_distances_of_a_separated_point_are_noticed(
 
     def false(self, rows):
         part = share(self, rows)
-        if self.plan.clients[self.me] == LIAR:
+        if self.plan.clients[self.me] == DEVIATING:
             basis = self.plan.code.basis
             step = basis.reduce(np.array([1 << 43]))[:, 0]
             part[:, 0, point] = basis.add(np.ascontiguousarray(part[:, 0, point]), step)

@@ -17,7 +17,7 @@ from secfc.errors import FaultyClient, LabelsWithheld, SuspectedParties, TooFewR
 from tests.nightly import short
 from tests.secfc.disclosure.test_withheld_labels import owners, reader, withholding
 
-LIAR = "client-0"
+DEVIATING = "client-0"
 
 
 def speaking_last(told, members):
@@ -27,7 +27,7 @@ def speaking_last(told, members):
     def forged(e):
         width = min(values.size for values in heard.values() if values.size)  # of one part
         parts = [values.reshape(-1, width) for values in heard.values()]
-        mine = heard[LIAR].reshape(-1, width).copy()
+        mine = heard[DEVIATING].reshape(-1, width).copy()
         mine[0] = (mine[0] - np.concatenate(parts).sum(axis=0)) % LANE_PRIMES[0]
         values = mine.reshape(e.body.values.shape).astype(e.body.values.dtype)
         return replace(e, body=replace(e.body, values=values))
@@ -38,25 +38,25 @@ def speaking_last(told, members):
         if not asked or e.kind != "SizeShare" or told:
             return (e,)
         heard[e.sender] = e.body.values.astype(np.int64)
-        held.extend([e] if e.sender == LIAR else [])
+        held.extend([e] if e.sender == DEVIATING else [])
         if len(heard) < members:
-            return () if e.sender == LIAR else (e,)
+            return () if e.sender == DEVIATING else (e,)
         out = [forged(each) for each in held]
         held.clear()
-        return out if e.sender == LIAR else (e, *out)
+        return out if e.sender == DEVIATING else (e, *out)
 
     return faults
 
 
 def go_on(monkeypatch):
-    """The liar pays no heed to what it knows to be so."""
+    """The deviating client pays no heed to what it knows to be so."""
     real = OwnerLabelsClient.hear
 
     def hear(self, match, mine):
         try:
             yield from real(self, match, mine)
         except LabelsWithheld:
-            if self.name != LIAR or match.question.operation is not Operation.EXPLAINED:
+            if self.name != DEVIATING or match.question.operation is not Operation.EXPLAINED:
                 raise
             self.opened = np.array([True])
 
@@ -107,7 +107,7 @@ def lagging(kind, sender, how, told):
 @pytest.mark.parametrize("kind", short(["SizeShare"], nightly=["SizeShare", "MaskedBits", "PartDigests"]))
 @pytest.mark.parametrize("how", ["lost", "lost to one", "old"])
 def test_who_is_silent_or_says_old_words_of_what_labels_explain_has_none_told(kind, how):
-    for sender in short([LIAR], nightly=["client-0", "client-1", "helper-0", "helper-1", "helper-2"]):
+    for sender in short([DEVIATING], nightly=["client-0", "client-1", "helper-0", "helper-1", "helper-2"]):
         told = []
         with pytest.raises((LabelsWithheld, SuspectedParties, FaultyClient, TooFewReplies)):
             run_judged(1, told, lagging(kind, sender, how, told))
@@ -117,5 +117,5 @@ def test_who_is_silent_or_says_old_words_of_what_labels_explain_has_none_told(ki
 def test_labels_that_explain_less_than_is_allowed_are_told_though_a_word_is_lost():
     """The positive control: it is not the loss that withholds them."""
     told = []
-    run_judged(1, told, lagging("SizeShare", LIAR, "lost to one", told), allowed=0.999)
+    run_judged(1, told, lagging("SizeShare", DEVIATING, "lost to one", told), allowed=0.999)
     assert told

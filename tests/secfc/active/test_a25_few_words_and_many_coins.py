@@ -1,6 +1,6 @@
-"""A25: what losses leave to liars: sums that few words open, and coins that are tossed once more.
+"""A25: what losses leave to who deviates: sums that few words open, and coins that are tossed once more.
 
-Of a sum w shares notice w - ell - t false ones.  Where members are lost two liars
+Of a sum w shares notice w - ell - t false ones.  Where members are lost two that deviate
 of t = 2 may be more than that.  A server that calls a client silent, once it has heard all coins, has another
 seed tossed, and may do so as long as clients enough are left.
 """
@@ -31,19 +31,19 @@ from tests.small import federation
 # --- sums of few words --------------------------------------------------------------------------------
 
 
-def adding(plan, lost, liars, number, turn=0):
-    """Members are lost in a sum, and liars' words are of one whose first number is so much larger.
+def adding(plan, lost, deviating, number, turn=0):
+    """Members are lost in a sum, and words of who deviates are of one whose first number is so much larger.
 
     If all others that come are true.  turn: which sum of a run it is.
     """
     code = plan.code
-    rounds, honest = [], [plan.seats[c] for c in plan.committee if c not in (*lost, *liars)][: code.t]
+    rounds, honest = [], [plan.seats[c] for c in plan.committee if c not in (*lost, *deviating)][: code.t]
 
     def faults(e):
         rounds.extend([e.round] * (e.kind == "Contributors" and e.round not in rounds))
         if len(rounds) != turn + 1 or e.kind not in ("Contributors", "CodedSum"):
             return (e,)
-        if e.sender in lost or e.sender not in liars or e.kind == "Contributors":
+        if e.sender in lost or e.sender not in deviating or e.kind == "Contributors":
             return () if e.sender in lost else (e,)
         values = e.body.values
         more = code.basis.reduce(number * (np.arange(values.shape[1]) == 0)[None])
@@ -54,7 +54,7 @@ def adding(plan, lost, liars, number, turn=0):
     return faults
 
 
-def test_so_many_liars_as_there_are_words_beyond_those_that_decode_make_a_sum_anything():
+def test_as_many_that_deviate_as_there_are_words_beyond_those_that_decode_make_a_sum_anything():
     """t = 2 of seven: two of four words do, always; two of five end the run, and one of four, always."""
     plan, rng = SumPlan.of(names(7), 2**40, t=2), np.random.default_rng(0)
     vectors = rng.integers(-9, 9, (1, 7, 3))
@@ -63,9 +63,9 @@ def test_so_many_liars_as_there_are_words_beyond_those_that_decode_make_a_sum_an
         number = int(rng.integers(1, 2**40))
         (total,), _ = sum_vectors(plan, vectors, adding(plan, order[4:], order[:2], number))
         assert (total.total - vectors[0].sum(axis=0)).tolist() == [number, 0, 0]
-        for lost, liars in ((order[5:], order[:2]), (order[4:], order[:1])):
+        for lost, deviating in ((order[5:], order[:2]), (order[4:], order[:1])):
             with pytest.raises(SuspectedParties, match="on no polynomial"):
-                sum_vectors(plan, vectors, adding(plan, lost, liars, number))
+                sum_vectors(plan, vectors, adding(plan, lost, deviating, number))
 
 
 @pytest.mark.parametrize("lost", [3, 2])

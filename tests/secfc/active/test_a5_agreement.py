@@ -270,7 +270,7 @@ def as_it_was(monkeypatch):
             (
                 code.basis.primes, code.n, code.ell, code.t, q.scale, q.bound, q.rounding, plan.clients,
                 plan.layout, plan.d, plan.k, plan.max_iter, plan.n_init, plan.chunk, plan.revealing,
-                plan.largest, plan.headroom, plan.liars, q.radius,
+                plan.largest, plan.headroom, plan.corrected, q.radius,
             )
         ).encode()  # fmt: skip
 

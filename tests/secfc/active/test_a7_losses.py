@@ -469,5 +469,5 @@ def test_the_sweep_has_every_policy_and_room_for_as_many_as_die():
         secfc.AssignmentsOnly, secfc.Distances, secfc.FinalLabelsOnly, type(NOISY),
     }  # fmt: skip
     for case in POLICIES.values():
-        assert case.n == case.plan.code.threshold(2) + case.liars * 2 + SPARE
+        assert case.n == case.plan.code.threshold(2) + case.corrected * 2 + SPARE
     assert vary(POLICIES["distances"].algorithm, k=2) != POLICIES["distances"].algorithm

@@ -23,7 +23,7 @@ BITS = 12
 
 
 class Reader:
-    """The cheater's notebook: what it adds to its replies, and what labels then tell it."""
+    """The deviating client's notebook: what it adds to its replies, and what labels then tell it."""
 
     def __init__(self, plan, name, points, dealer):
         self.plan, self.m = plan, plan.m

@@ -19,7 +19,7 @@ NAMES = [f"p{i:03d}" for i in range(40)]
 RNG = np.random.default_rng(0)
 DATA = dict(zip(NAMES, RNG.normal(RNG.integers(0, 3, (40, 1)) * 4, 1, (40, 3)), strict=True))
 SITES = [NAMES[:15], NAMES[12:30], NAMES[25:35], NAMES[30:], NAMES[5:9]]
-CHEATER = 4
+DEVIATING = 4
 WAYS = {
     "server": dict(threshold=secfc.Threshold(t=2)),
     "opened counts": dict(threshold=secfc.Threshold(t=2), membership=secfc.Private(counts="opened")),
@@ -39,16 +39,16 @@ def run_tables(way, faults=lambda e: (e,), **more):
 
 
 def asking(bits, known=None):
-    """The cheater asks for these rows, of m; known: what it says of them.  What it read of all is noted."""
+    """Who deviates asks for these rows, of m; known: what it says of them.  What it read of all is noted."""
     read, owned, labels, sums = {}, HiddenOwners.owned.fget, HiddenOwners.labels, HiddenOwners.known
 
     def asked(self):
         if self.me == 0:
             read["first"] = int(self.rows[0])
-        return bits(owned(self)) if self.me == CHEATER else owned(self)
+        return bits(owned(self)) if self.me == DEVIATING else owned(self)
 
     def heard(self, match, k, told):
-        if self.me != CHEATER:
+        if self.me != DEVIATING:
             return labels(self, match, k, told)
         both = self.code.basis.add_all([m.values for m in told.values()])[0]
         found = both[: self.plan.m].astype(np.int64) - 1
@@ -59,7 +59,7 @@ def asking(bits, known=None):
 
     def said(self, match):
         found = sums(self, match)
-        return found if known is None or self.me != CHEATER else known(self, match, found)
+        return found if known is None or self.me != DEVIATING else known(self, match, found)
 
     patches = {"owned": property(asked), "labels": heard, "known": said}
     return mock.patch.multiple(HiddenOwners, **patches), read
@@ -84,7 +84,7 @@ def test_without_the_check_it_reads_the_labels_of_all_rows(way, monkeypatch):
     lie, read = asking(everything)
     with lie:
         result = run_tables(way)
-    assert len(result.labels[CHEATER]) == 4
+    assert len(result.labels[DEVIATING]) == 4
     assert (read["labels"] == truth(result)).all()
 
 
@@ -119,7 +119,7 @@ def test_it_is_refused_before_an_owner_is_told_a_label(way, asked):
 
 
 def guessing(off):
-    """The cheater asks for the first row of the first client too, whose data it guesses, but for this."""
+    """Who deviates asks for the first row of the first client too, whose data it guesses, but for this."""
 
     def known(self, match, found):
         row = self.plan.quantizer(DATA[SITES[0][0]][None] + off)[0].astype(object)

@@ -23,7 +23,7 @@ from secfc.roles.exchange import STRIDE
 from tests.nightly import by_night, short
 from tests.small import federation
 
-M, D, CHEATER, OWN = 40, 2, 1, 10  # its first row
+M, D, DEVIATING, OWN = 40, 2, 1, 10  # its first row
 ROUNDED = secfc.Quantization(centers="rounded")
 WAYS = {
     "server": {"disclosure": secfc.OwnLabels()},
@@ -44,11 +44,11 @@ def cluster_pairs(way, steps, **options):
 
 
 def moving(offset):
-    """The cheater adds these integers (d,) to the sum of cluster 0, in the first step of secret labels."""
+    """Who deviates adds these integers (d,) to the sum of cluster 0, in the first step of secret labels."""
     real, moved = SecureMultiplication.reduced, []
 
     def reduced(self, match, steps, product, to, rows, width, verifier=None):
-        if self.me == CHEATER and verifier is not None and not moved:
+        if self.me == DEVIATING and verifier is not None and not moved:
             moved.append(match.question.round + steps.step)
             basis, code = self.plan.code.basis, self.plan.code
             responders = match.question.responders.tolist()
@@ -148,7 +148,7 @@ def relabeling(factor):
     real = PartDealing.deal
 
     def deal(self, me, keys, secrets):
-        if me == CHEATER:
+        if me == DEVIATING:
             (part,) = (each.copy() for each in secrets.values())
             for lane, p in enumerate(self.code.basis.primes):
                 part[lane, OWN] = (int(part[lane, OWN]) + factor) % p
@@ -163,7 +163,7 @@ def exchanging(pairs):
     real, said = PartDealing.deal, []
 
     def deal(self, me, keys, secrets):
-        if me == CHEATER and not said:
+        if me == DEVIATING and not said:
             said.append(True)
             (part,) = (each.copy() for each in secrets.values())
             for lane, p in enumerate(self.code.basis.primes):
@@ -198,7 +198,7 @@ def test_a_member_that_counts_its_row_often_is_refused_too(monkeypatch):
     # Positive control: without the check centers lie where it wants them.
     monkeypatch.setattr("field.code.product_check.ProductCheck.fits", lambda *_: True)
     honest = cluster_pairs("server", 1)
-    row = honest.plan.quantizer(federation(n=4, m=M, d=D).parties[CHEATER].points)[0].astype(object)
+    row = honest.plan.quantizer(federation(n=4, m=M, d=D).parties[DEVIATING].points)[0].astype(object)
     with relabeling(-9):
         sizes = cluster_pairs("server", 2).sizes
     assert sizes[2][0] == counted(honest, -9 * row, 9 * row) != counted(honest, (0, 0))
@@ -210,7 +210,7 @@ def test_sizes_that_a_member_told_falsely_are_refused_before_a_center_has_them(m
 
     def hide(self, context, shares, basis=None):
         hidden = real(self, context, shares, basis)
-        if basis is None or self.at != CHEATER:
+        if basis is None or self.at != DEVIATING:
             return hidden
         return {q: basis.add(share, np.ones_like(share)) for q, share in hidden.items()}
 

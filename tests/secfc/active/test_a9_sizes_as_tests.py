@@ -25,7 +25,7 @@ K = 3
 
 
 class Reader:
-    """The cheater's notebook: what it adds to its replies, and what sizes then tell it."""
+    """The deviating client's notebook: what it adds to its replies, and what sizes then tell it."""
 
     def __init__(self, plan, name, points, victim, dealer):
         self.plan, self.m, self.victim, self.dealer = plan, plan.m, victim, dealer

@@ -21,7 +21,7 @@ from tests.secfc.active.adaptive import Stage, forget_ranges, grouped_rows
 
 
 class Reader:
-    """The cheater's notebook: labels that it restores, and between which numbers distances lie."""
+    """The deviating client's notebook: labels that it restores, and between which numbers distances lie."""
 
     def __init__(self, plan, number, first, rng):
         self.plan, self.number, self.first, self.rng = plan, number, first, rng

@@ -103,7 +103,7 @@ run FILES -k 2 --scale nan -> nan is not a positive finite number
 run FILES -k 2 --scale 1e30 -> exceeds 2**52 | lower the scale
 run FILES -k 2 --bound 1 -> outside the public bound [-1, 1]: raise the bound
 run FILES -k 2 --field mersenne61 -> no kernel | Leave --field out | --disclosure distances
-run FILES -k 2 --liars 2 -> does not check what clients send | --disclosure distances or --liars 0
+run FILES -k 2 --corrected 2 -> does not check what clients send | --disclosure distances or --corrected 0
 run FILES -k 2 --no-merge -> --no-merge has no meaning | --membership private
 run FILES -k 2 --smallest-center 5 -> add --reveal-centers, or leave it out
 run FILES -k 2 --server-file an.csv -> No such option '--server-file': it is for another command, `secfc dp`

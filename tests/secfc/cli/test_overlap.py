@@ -225,7 +225,7 @@ def test_the_word_for_centers_is_the_algorithm_that_shows_them(tmp_path, monkeyp
     ("words", "why"),
     [
         (
-            "--liars 1",
+            "--corrected 1",
             "no meaning for --disclosure centers: nothing is computed on shares. Leave it out, or use",
         ),
         ("--membership private", "whoever holds one knows that it counts"),

@@ -1050,38 +1050,38 @@ def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_r
     assert "exceeds the plan's largest=100" in small.output
 
 
-def test_liars_are_planned_for_and_reported() -> None:
-    result = run("--liars", "1", "--disclosure", "distances", "--json")
+def test_deviating_clients_are_planned_for_and_reported() -> None:
+    result = run("--corrected", "1", "--disclosure", "distances", "--json")
     assert result.exit_code == 0, result.output
     shown = strict_json(result.stdout)
     assert shown["verified"] is True
-    assert shown["parameters"]["liars"] == 1
+    assert shown["parameters"]["corrected"] == 1
     assert (shown["parameters"]["t"], shown["parameters"]["ell"]) == (3, 1)
-    assert (shown["liars"], shown["disputes"], shown["excluded"]) == ({}, [], [])
+    assert (shown["deviated"], shown["disputes"], shown["excluded"]) == ({}, [], [])
     assert shown["transcript"]["by_direction"]["client -> client"]["BlindingShares"]["messages"] > 0
-    text = " ".join(run("--liars", "1", "--disclosure", "distances").stdout.split())
-    assert "labels are exact with up to 1 lying client; whose lies are read is named" in text
+    text = " ".join(run("--corrected", "1", "--disclosure", "distances").stdout.split())
+    assert "labels are exact with up to 1 deviating client; whose lies are read are named" in text
     assert "did not follow the protocol" not in text
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--liars", "1"), "Use --disclosure distances or --liars 0"),
+        (("--corrected", "1"), "Use --disclosure distances or --corrected 0"),
         (
-            ("--liars", "4", "--disclosure", "distances"),
+            ("--corrected", "4", "--disclosure", "distances"),
             "= 11 are needed. Add clients, name",
         ),
         (
-            ("--liars", "2", "-t", "3", "--disclosure", "distances"),
-            r"2*(ell+t-1)+1+2*2 = 11 are needed. Lower ell or t, allow for fewer (--liars)",
+            ("--corrected", "2", "-t", "3", "--disclosure", "distances"),
+            r"2*(ell+t-1)+1+2*2 = 11 are needed. Lower ell or t, allow for fewer (--corrected)",
         ),
-        (("--liars", "1", "--membership", "private"), "a false dealing cannot be traced"),
-        (("--liars", "1", "--algorithm", "lloyd"), "--liars has no meaning"),
-        (("--liars", "-1"), "-1 is not in the range"),
+        (("--corrected", "1", "--membership", "private"), "a false dealing cannot be traced"),
+        (("--corrected", "1", "--algorithm", "lloyd"), "--corrected has no meaning"),
+        (("--corrected", "-1"), "-1 is not in the range"),
     ],
 )
-def test_liars_that_cannot_be_found_are_refused(options: tuple[str, ...], why: str) -> None:
+def test_deviating_clients_that_cannot_be_found_are_refused(options: tuple[str, ...], why: str) -> None:
     result = run(*options)
     assert result.exit_code == 2
     assert why in " ".join(result.stderr.split())

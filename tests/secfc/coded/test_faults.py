@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import secfc
 from field import SeededCoins
 from secfc.coded.messages import RowShares
-from secfc.coded.quorum import DEALING, CheaterIdentification, DealingVerdict
+from secfc.coded.quorum import DEALING, DealingVerdict, Screening
 from secfc.coded.union import Disputes, Multiplicities
 from secfc.data.inputs import with_parameters
 from secfc.errors import (
@@ -124,7 +124,7 @@ def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name, monkeypa
     messages = max(scenario.clean[1] for scenario in runs)
 
     @trials(SCHEDULES["ci"], SCHEDULES["nightly"])
-    @given(st.sampled_from(runs), schedules(messages, runs[0].liars), lies(runs[0].n, runs[0].liars))
+    @given(st.sampled_from(runs), schedules(messages, runs[0].corrected), lies(runs[0].n, runs[0].corrected))
     def law(scenario, schedule, told):
         event(judge(scenario, schedule, told))
 
@@ -391,8 +391,8 @@ def test_whoever_falsified_a_step_is_suspected_when_others_take_it_again(name):
     scenario.run(quiet)
     # Of what members say while they compare: nothing of that is checked where one plays each part.
     first = next(i for i, e in enumerate(quiet.passed) if e.kind == "MaskedBits")
-    liar = quiet.passed[first].sender
-    later = [i for i, e in enumerate(quiet.passed) if e.sender == liar and e.kind == "MaskedBits"]
+    deviating = quiet.passed[first].sender
+    later = [i for i, e in enumerate(quiet.passed) if e.sender == deviating and e.kind == "MaskedBits"]
     found = []
     for b, at in itertools.product(range(8), later):
         network = Network({first: Fault("alter", 0, b), at: Fault("cut")}, False)
@@ -416,13 +416,13 @@ def random_lies(scenario, seed, chance=1.0, ways=WAYS):
                 frozenset(rng.choice(KINDS, rng.integers(1, 4), replace=False).tolist()),
                 ways[rng.integers(len(ways))], chance, int(rng.integers(2**16)),
             )
-            for j in rng.choice(scenario.n, rng.integers(1, scenario.liars + 1), replace=False)
+            for j in rng.choice(scenario.n, rng.integers(1, scenario.corrected + 1), replace=False)
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["a liar", "two liars, bare"])
-def test_the_campaign_reaches_every_kind_of_end_of_liars(name):
-    ends = {"exact", "exact, liars named", "exact on fewer rows, liars named"}
+@pytest.mark.parametrize("name", ["one corrected", "two corrected, bare"])
+def test_the_campaign_reaches_every_kind_of_end_of_deviating_clients(name):
+    ends = {"exact", "exact, named", "exact on fewer rows, named"}
     seen = set()
     for told in itertools.islice(random_lies(EVERY[name], 1), 40):
         seen.add(judge(EVERY[name], {}, told))
@@ -433,7 +433,7 @@ def test_the_campaign_reaches_every_kind_of_end_of_liars(name):
     losses = random_schedules(EVERY[name], 2, ("cut",), 6)
     for told, schedule in itertools.islice(zip(random_lies(EVERY[name], 2), losses, strict=False), 40):
         seen.add(judge(EVERY[name], schedule, told))
-        if {"TooFewReplies", "LiarsExceeded"} & seen:
+        if {"TooFewReplies", "TooManyDeviating"} & seen:
             return
     pytest.fail("so many losses ended no run")
 
@@ -452,28 +452,26 @@ def first_lie(scenario, **options):
 
 
 def test_the_campaign_notices_replies_that_nobody_screens(monkeypatch):
-    monkeypatch.setattr(CheaterIdentification, "screened", lambda self, values, degree: dict(values))
-    assert first_lie(SCENARIOS["a liar, bare"], ways=("noise",)) is not None
+    monkeypatch.setattr(Screening, "screened", lambda self, values, degree: dict(values))
+    assert first_lie(SCENARIOS["one corrected, bare"], ways=("noise",)) is not None
 
 
 def test_the_campaign_notices_dealings_that_nobody_judges(monkeypatch):
     monkeypatch.setattr(
-        CheaterIdentification,
+        Screening,
         "judged",
         lambda self, words, degree, zero_sum=False: DealingVerdict(True, False, ()),
     )
     monkeypatch.setattr(
-        CheaterIdentification, "judged_rows", lambda self, pattern, words: DealingVerdict(True, False, ())
+        Screening, "judged_rows", lambda self, pattern, words: DealingVerdict(True, False, ())
     )
-    assert first_lie(SCENARIOS["a liar"], ways=("noise",)) is not None
+    assert first_lie(SCENARIOS["one corrected"], ways=("noise",)) is not None
 
 
 @pytest.mark.nightly
 def test_the_campaign_notices_a_server_that_takes_suspicion_for_proof(monkeypatch):
-    monkeypatch.setattr(
-        CheaterIdentification, "part", lambda self, dealer, receiver: self.blame(dealer, DEALING)
-    )
-    found = [first_lie(SCENARIOS[name]) for name in ("a liar", "two liars")]
+    monkeypatch.setattr(Screening, "part", lambda self, dealer, receiver: self.blame(dealer, DEALING))
+    found = [first_lie(SCENARIOS[name]) for name in ("one corrected", "two corrected")]
     assert any(why is not None and why.startswith("named ") for why in found)
 
 
@@ -827,9 +825,9 @@ def test_a_lost_question_is_silence_and_what_belongs_to_it_is_no_question(number
         seen.append(e)
         return () if len(seen) == number + 1 else (e,)
 
-    result = secfc.fit(SCENARIOS["two liars"].algorithm, hold_rounded(8), faults=lose, coins=coins)
+    result = secfc.fit(SCENARIOS["two corrected"].algorithm, hold_rounded(8), faults=lose, coins=coins)
     assert len(seen) > number
-    assert (result.liars, result.disputes, result.excluded) == ({}, (), ())
+    assert (result.deviated, result.disputes, result.excluded) == ({}, (), ())
     assert all((labels >= 0).all() for labels in result.labels)
 
 
@@ -844,7 +842,7 @@ def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
         values[0, 3, 0] ^= 1
         return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
 
-    for name in ("a liar", "a liar, bare"):
+    for name in ("one corrected", "one corrected, bare"):
         with pytest.raises(TooFewReplies, match="3 replies are needed, 2 came"):
             secfc.fit(SCENARIOS[name].algorithm, hold_rounded(6), faults=fault, coins=coins)
 
@@ -890,7 +888,7 @@ def test_of_two_questions_that_ask_the_same_one_may_be_missed():
     assert judge(Scenario(vary(BASE, init=Bisecting())), schedule) == "exact on fewer rows"
 
 
-def test_a_server_that_a_liar_has_draw_a_point_twice_is_not_blamed():
+def test_a_server_that_a_deviating_client_has_draw_a_point_twice_is_not_blamed():
     # A false reply, that a point is far from itself, had k-means++ choose it again: fewer points than k.
     # Replies of which points are drawn are not checked.
     schedule = {133: Fault("alter", 0, 0)}
@@ -903,7 +901,7 @@ def test_a_dealer_to_whom_a_key_was_late_is_not_blamed_for_what_its_owner_expand
     # to a dealer, whose own came to it.  What both expanded lay on no polynomial, and the dealer was named.
     kinds = frozenset({"RowShares", "CodedDistances", "MaskChoice", "CheckedDistances", "ProjectedShares"})
     told = {"client-2": Lie(kinds, way="silence", chance=0.3, seed=65536)}
-    assert judge(SCENARIOS["a liar"].with_clusters(k), {}, told) == "exact"
+    assert judge(SCENARIOS["one corrected"].with_clusters(k), {}, told) == "exact"
 
 
 @pytest.mark.parametrize(
@@ -1009,7 +1007,7 @@ def test_under_every_value_a_run_under_faults_is_exact_or_blames_rightly(name):
 
 def test_a_network_that_heals_lets_a_run_end_within_so_many_exchanges():
     """Then nothing happens any more: each party ends within twice its undisturbed exchanges."""
-    for name in ("private", "a liar", "labels only"):
+    for name in ("private", "one corrected", "labels only"):
         scenario = EVERY[name].with_clusters(2)
         quiet = Network({}, False, heals=0)
         scenario.run(quiet)

@@ -16,7 +16,7 @@ from secfc.coded.sharing import settle_contributors, settle_contributors_at_serv
 from secfc.errors import FaultyClient, MasksSpent
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
-from tests.secfc.active.cheating import shameless
+from tests.secfc.active.deviating import shameless
 
 # (rows of each client, features, ell, t, whether all clients share all rows)
 SETTINGS = [

@@ -513,7 +513,7 @@ def test_what_is_not_made_for_columns_of_several_owners_is_refused(monkeypatch):
         ),
         ({"membership": Joined(keep="union")}, "labels of people whom they do not hold"),
         (
-            {"threshold": secfc.Threshold(1, max_cheaters=1)},
+            {"threshold": secfc.Threshold(1, corrected=1)},
             "no other client has the columns of one that would be left",
         ),
     ):
@@ -603,11 +603,11 @@ def test_what_labels_tell_one_owner_of_the_column_of_another(columns):
 def test_an_owner_that_claims_people_is_told_their_labels():
     """Nothing stops it: the table of deviations says so."""
     federation, _ = owners(3)
-    liar, others = federation.parties[0], federation.parties[1:]
-    lacked = set(others[0].ids) & set(others[1].ids) - set(liar.ids)
+    deviating, others = federation.parties[0], federation.parties[1:]
+    lacked = set(others[0].ids) & set(others[1].ids) - set(deviating.ids)
     claimed = (*sorted(lacked), "nobody")
-    more = np.zeros((len(claimed), len(liar.features)))
-    false = replace(liar, points=np.vstack([liar.points, more]), ids=(*liar.ids, *claimed))
+    more = np.zeros((len(claimed), len(deviating.features)))
+    false = replace(deviating, points=np.vstack([deviating.points, more]), ids=(*deviating.ids, *claimed))
     own = secfc.fit(algorithm(), secfc.Federation((false, *others))).labels[0][-len(claimed) :]
     assert lacked
     assert (own[:-1] >= 0).all()

@@ -14,9 +14,9 @@ from secfc.roles.messages import Contributors
 NOT_KEYS = [PublicKey(bytes(32)), Contributors(np.ones(5, bool))]  # of small order; another message
 
 
-def plan(liars):
+def plan(corrected):
     federation = secfc.Federation.from_arrays(np.random.default_rng(0).normal(size=(5, 4, 2)))
-    way = secfc.SecFC(k=2, threshold=secfc.Threshold(1, max_cheaters=liars), disclosure=secfc.Distances())
+    way = secfc.SecFC(k=2, threshold=secfc.Threshold(1, corrected=corrected), disclosure=secfc.Distances())
     return way.plan(PublicFacts.of(federation))
 
 
@@ -26,9 +26,9 @@ def finish(role, inbox):
     return done.value.value
 
 
-@pytest.mark.parametrize("liars", [0, 1])
-def test_both_ends_have_the_same_keys_and_others_have_none(liars):
-    p = plan(liars)
+@pytest.mark.parametrize("corrected", [0, 1])
+def test_both_ends_have_the_same_keys_and_others_have_none(corrected):
+    p = plan(corrected)
     roles = {name: pair_keys(p, name, coins=SeededCoins(0, name)) for name in p.clients}
     sent = {name: next(role) for name, role in roles.items()}
     for exchange in sent.values():
@@ -51,14 +51,14 @@ def test_both_ends_have_the_same_keys_and_others_have_none(liars):
 
 
 @pytest.mark.parametrize("body", NOT_KEYS, ids=lambda body: type(body).__name__)
-def test_a_key_that_is_none_is_blamed_and_with_liars_left_out(body):
-    for liars in (0, 1):
-        p = plan(liars)
+def test_a_key_that_is_none_is_blamed_and_with_deviating_clients_left_out(body):
+    for corrected in (0, 1):
+        p = plan(corrected)
         roles = [pair_keys(p, name, coins=SeededCoins(0, name)) for name in p.clients[:3]]
         mine, good, _ = (next(role) for role in roles)
         assert set(mine.send) == set(p.clients[1:])
         inbox = {"client-1": good.send["client-0"], "client-2": body}
-        if liars:
+        if corrected:
             assert finish(roles[0], inbox).peers == {1}
         else:
             with pytest.raises(FaultyClient, match="client-2"):

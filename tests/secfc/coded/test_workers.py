@@ -320,7 +320,7 @@ def test_other_plans_are_named_with_what_differs():
 # --- bad input -----------------------------------------------------------------------------------
 
 BAD = {
-    "workers=4: ell=1, t=2 needs 2*(ell+t-1)+1+2*max_cheaters = 5": {"workers": 4, "t": 2},
+    "workers=4: ell=1, t=2 needs 2*(ell+t-1)+1+2*corrected = 5": {"workers": 4, "t": 2},
     "workers=2: ell=1, t=1 needs": {"workers": 2, "t": None},
     "workers=0 of n=8 clients: take a number in [1, 8]": {"workers": 0},
     "workers=9 of n=8 clients": {"workers": 9},
@@ -331,14 +331,14 @@ BAD = {
     "workers=2.5 is a float": {"workers": 2.5},
     "workers=True is a bool": {"workers": True},
     "(workers=4) with membership=Private()": {"membership": "private"},
-    "(workers=5) with threshold=Threshold(max_cheaters=1)": {"max_cheaters": 1, "workers": 5},
+    "(workers=5) with threshold=Threshold(corrected=1)": {"corrected": 1, "workers": 5},
     "(workers=4) with disclosure=OwnLabels(): owners hear labels": {"disclosure": "own-labels"},
 }
 
 
-def test_workers_are_enough_for_cheaters_too():
+def test_workers_are_enough_for_deviating_clients_too():
     check_enough_workers(5, 5, 1, 1, 1)
-    with pytest.raises(secfc.InputError, match=r"2\*\(ell\+t-1\)\+1\+2\*max_cheaters = 5 of them"):
+    with pytest.raises(secfc.InputError, match=r"2\*\(ell\+t-1\)\+1\+2\*corrected = 5 of them"):
         check_enough_workers(4, 4, 1, 1, 1)
 
 

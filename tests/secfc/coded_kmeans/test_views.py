@@ -27,7 +27,7 @@ federation = partial(small.federation, n=N, m=90, d=5)
 
 def cluster_unblinded(data, **settings):
     # Unblinded, so that segments can be read, and of clients of whom one may lie, so that everybody answers.
-    shared = {"t": T, "ell": 2, "max_cheaters": 1, "init": secfc.RandomLabels()}
+    shared = {"t": T, "ell": 2, "corrected": 1, "init": secfc.RandomLabels()}
     return cluster(data, secfc.Distances(blind=False), **{**shared, **settings})
 
 
@@ -240,7 +240,7 @@ def test_a_lost_reply_is_missing_and_a_repeated_one_counts_once():
     result = secfc.fit(
         secfc.SecFC(
             k=3,
-            threshold=secfc.Threshold(T, 2, max_cheaters=1),
+            threshold=secfc.Threshold(T, 2, corrected=1),
             init=secfc.RandomLabels(),
             max_iter=STEPS,
             disclosure=secfc.Distances(blind=False),

@@ -237,7 +237,8 @@ def test_mistakes_in_the_file(text, why):
     ("secfc", {"reveal_centers": "yes"}, {}, "true or false"), ("feddp", {"epsilon": 1.0}, {}, "server_file"),
     ("feddp", {"epsilon": 1.0, "radius": 9.0, "labels_epsilon": "3:x"}, {}, "no epsilon"),
     ("secfc", {"disclosure": "centers"}, {}, "--algorithm federated-lloyd, where nothing is computed"),
-    ("secfc", {"liars": 1}, {}, "liars = 1 with disclosure"), ("secfc", {}, {"limit": 3.0}, "--limit"),
+    ("secfc", {"corrected": 1}, {}, "corrected = 1 with disclosure"),
+    ("secfc", {}, {"limit": 3.0}, "--limit"),
     ("secfc", {"linkage": "median"}, {}, "linkage: 'median' is not one of 'ward', 'single'"),
     ("secfc", {"cut": 2}, {}, "where to cut a tree of clusters: add --linkage single"),
     ("secfc", {"linkage": "ward", "cut": 9}, {}, "--cut 9 of k=4 clusters: lower --cut, or raise -k"),
@@ -251,6 +252,19 @@ def test_mistakes_in_the_file(text, why):
 def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):
     with pytest.raises(InputError, match=re.escape(why) if why.startswith("(") else why):
         build_run(runfile(algorithm, options, preparing))
+
+
+def test_an_old_word_works_and_is_noted():
+    options = {"disclosure": "distances", "bound": 9, "t": 1}
+    several = {**{f"c{i}": bytes([i]) * 32 for i in range(5, 12)}, "server": IDENTITIES["server"]}
+    new, old = (
+        build_run(runfile(options={**options, name: 1}, identities=several))
+        for name in ("corrected", "liars")
+    )
+    assert new.algorithm == old.algorithm
+    assert old.notes == ("liars is called corrected now: write corrected", *new.notes)
+    with pytest.raises(InputError, match="write corrected, and leave liars out"):
+        build_run(runfile(options={**options, "corrected": 1, "liars": 1}))
 
 
 def test_a_threshold_that_nobody_wrote_is_held_to_the_floor_of_a_site():

@@ -74,9 +74,9 @@ MORE = {
         {**BASE, "disclosure": "own-labels", "sizes": "hidden", "init": "random", "max_iter": 3},
         secfc.SecFC(3, 1, disclosure=secfc.OwnLabels(sizes="hidden"), init=secfc.RandomLabels(), max_iter=3),
     ),
-    "liars": case(
-        {**BASE, "disclosure": "distances", "liars": 1},
-        secfc.SecFC(3, secfc.Threshold(1, max_cheaters=1), disclosure=secfc.Distances()),
+    "corrected": case(
+        {**BASE, "disclosure": "distances", "corrected": 1},
+        secfc.SecFC(3, secfc.Threshold(1, corrected=1), disclosure=secfc.Distances()),
     ),
     "workers": case({**BASE, "workers": 3}, secfc.SecFC(3, 1, runtime=secfc.Runtime(workers=3))),
     "named workers": case(

@@ -191,7 +191,7 @@ def test_one_restart_opens_no_cost():
     [
         ({"basis": Basis((MERSENNE_61,))}, r"30-bit lanes.*disclosure=Distances\(\)"),
         ({"dealer": "nobody"}, "dealer='nobody' takes no part"),
-        ({"max_cheaters": 1, "ell": 1}, "max_cheaters=1"),
+        ({"corrected": 1, "ell": 1}, "corrected=1"),
         ({"init": KMeansPlusPlus()}, r"opens to the server the distances.*allow it \(consent=True\)"),
         ({"init": CenterSeparation(KMeansPlusPlus())}, "consent=True"),
         ({"scale": 2.0**49}, "more than 4 lanes"),

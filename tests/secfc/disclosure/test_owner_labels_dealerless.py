@@ -80,7 +80,7 @@ def test_a_lost_client_costs_a_new_beginning():
 
 @pytest.mark.parametrize(
     ("parameters", "remedy"),
-    [({"ell": 2}, "Use .*ell=1"), ({"t": 4}, "t from 1 to 3"), ({"max_cheaters": 1}, "max_cheaters=0")],
+    [({"ell": 2}, "Use .*ell=1"), ({"t": 4}, "t from 1 to 3"), ({"corrected": 1}, "corrected=0")],
 )
 def test_what_does_not_fit_is_refused(parameters, remedy):
     with pytest.raises(ValueError, match=remedy):

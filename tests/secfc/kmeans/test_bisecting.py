@@ -276,7 +276,7 @@ def test_separation_may_follow_it():
 
 @pytest.mark.parametrize("trials", [None, 1])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_chosen_point_is_not_drawn_again_whatever_a_liar_says_of_it(trials, seed):
+def test_a_chosen_point_is_not_drawn_again_whatever_a_deviating_client_says_of_it(trials, seed):
     class Lied(PlainSource):
         def draw_points(self, labels, k, draw):
             yield from ()
@@ -389,7 +389,7 @@ DISTANCES = {
     "masked": (secfc.Distances(), {}),
     "bare": (secfc.Distances(blind=False), {}),
     "dealt": (secfc.Distances(dealt=True), {}),
-    "liars": (secfc.Distances(), {"max_cheaters": 1}),
+    "corrected": (secfc.Distances(), {"corrected": 1}),
     "two segments": (secfc.Distances(), {"ell": 2}),
     "one prime": (secfc.Distances(), {"basis": Basis((MERSENNE_61,))}),
     "merged": (secfc.Distances(), {"membership": secfc.Private()}),

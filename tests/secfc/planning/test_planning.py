@@ -368,10 +368,10 @@ IMPOSSIBLE = [
     (S(4, Threshold(2, 9)), 10, 1000, 0, "ell=9", ["ell=3 (not 9)", "n=21 (not 10)"]),
     (S(4, Threshold(2, 0)), 10, 1000, 0, "ell=0", ["ell=1 (not 0)"]),
     (
-        S(4, secfc.Threshold(2, max_cheaters=5), disclosure="distances"), 10, 1000, 0, "5 lying ones",
-        ["max_cheaters=2 (not 5)", "n=15 (not 10)"],
+        S(4, secfc.Threshold(2, corrected=5), disclosure="distances"), 10, 1000, 0, "cannot correct 5",
+        ["corrected=2 (not 5)", "n=15 (not 10)"],
     ),
-    (S(4, Threshold(2, max_cheaters=1)), 10, 1000, 0, "does not check", ["max_cheaters=0 (not 1)"]),
+    (S(4, Threshold(2, corrected=1)), 10, 1000, 0, "does not check", ["corrected=0 (not 1)"]),
     (S(2000, 2), 10, 1000, 0, "k=2000", ["k=1000 (not 2000)", "m=2000 (not 1000)"]),
     (
         S(4, 2, runtime=secfc.Runtime(workers=3)), 10, 1000, 0, "workers=3",

@@ -108,12 +108,12 @@ def one(mechanism, canaries=4000, guesses=400):
 @pytest.mark.parametrize("play", [many, one])
 def test_true_claims_stand_and_a_fifth_of_the_noise_is_caught(play, mechanism):
     claim = mechanism.event(1)
-    honest, cheating = play(mechanism), play(weaker(mechanism, 5))
+    honest, deviating = play(mechanism), play(weaker(mechanism, 5))
     assert honest.epsilon > 0
     assert not honest.refutes(claim)
-    assert cheating.refutes(claim)
+    assert deviating.refutes(claim)
     # What was found of the weaker mechanism is true of it.
-    assert not cheating.refutes(weaker(mechanism, 5).event(1))
+    assert not deviating.refutes(weaker(mechanism, 5).event(1))
 
 
 GAUSSIAN = [one for one in MECHANISMS if not isinstance(one, DiscreteLaplaceNoise)]

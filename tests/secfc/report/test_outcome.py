@@ -51,7 +51,7 @@ def test_the_result_is_what_parties_have_put_together(name):
         own = outcomes[client]
         np.testing.assert_array_equal(own.labels, result.labels[j])
         # A client knows nothing of the server's findings, and no cost.
-        assert (own.cost, own.history, own.liars, own.disputes) == (None, (), {}, ())
+        assert (own.cost, own.history, own.deviated, own.disputes) == (None, (), {}, ())
         assert own.learned
         assert repr(own) == f"Outcome({client!r}, points=8)"
     server = outcomes[SERVER]

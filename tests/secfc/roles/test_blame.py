@@ -39,7 +39,7 @@ RUNS = {**SCENARIOS, **SEALED, **option_scenarios(sealed=False)}
 SWEPT = [
     "noise in shares", "overlapping, distances", "lloyd", "Overlap1.rounds=1", "Overlap2.points=8",
     *by_night(
-        "workers", "own labels, private", "a liar", "bisecting, nobody deals", "private centers",
+        "workers", "own labels, private", "one corrected", "bisecting, nobody deals", "private centers",
         "private centers, shared noise", "private centers, within a ball", "Private.tags='oblivious'",
         "own labels, nobody deals", "k-fed", "overlapping", "labels only, in blocks", "scaled", "pairs",
         "final labels, the server deals", "own labels", "own labels, rounded centers, a client deals",
@@ -192,12 +192,12 @@ def chunks(monkeypatch):
 
 
 def named_by(scenario, network):
-    """Who is named, or sealed suspected, where a run ends, or in its result where liars are planned for."""
+    """Who is named, or sealed suspected, where a run ends, or in its result where replies are corrected."""
     try:
         got = scenario.run(network)
     except (FaultyParty, TamperedMessage) as error:
         return {error.party}
-    return {*got.liars, *itertools.chain(*got.disputes)}
+    return {*got.deviated, *itertools.chain(*got.disputes)}
 
 
 @pytest.mark.parametrize("name", SWEPT)
@@ -208,8 +208,8 @@ def test_what_is_lost_blames_nobody_and_what_no_honest_party_sends_its_sender(na
         end = judge(scenario, {at: Fault("drop")})
         assert ENDS.get(end, 2) <= WORST[row_of(kind).absence], f"{kind} lost: {end}"
         named = named_by(scenario, Replaced({at: Fault("replace")}, False))
-        # Where liars are planned for, one may count as a client that said nothing, or be half of a dispute.
-        right = not named or e.sender in named if scenario.liars else named == {e.sender}
+        # Where replies are corrected, one may count as a client that said nothing, or be half of a dispute.
+        right = not named or e.sender in named if scenario.corrected else named == {e.sender}
         assert right, f"{kind}: {named}"
 
 

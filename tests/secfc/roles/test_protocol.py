@@ -159,7 +159,7 @@ def test_blinded_replies_lie_on_no_polynomial_but_decode():
     bare = dataclasses.replace(
         ALGORITHM,
         disclosure=secfc.Distances(blind=False),
-        threshold=secfc.Threshold(2, 2, max_cheaters=1),
+        threshold=secfc.Threshold(2, 2, corrected=1),
     )
     assert consistent(secfc.fit(bare, federation(), keep_bodies=True)), "the control is consistent"
 
@@ -684,7 +684,7 @@ def test_prediction_blinds_its_replies_as_the_fit_did(blind, monkeypatch):
     monkeypatch.setattr("secfc.pipeline.simulate", watched)
     fed = federation()
     # Of bare replies any will do where somebody may lie: then all are asked.
-    threshold = secfc.Threshold(2, 2, max_cheaters=0 if blind else 1)
+    threshold = secfc.Threshold(2, 2, corrected=0 if blind else 1)
     policy = secfc.Distances(blind=blind)
     algorithm = dataclasses.replace(ALGORITHM, disclosure=policy, threshold=threshold)
     labels = secfc.fit(algorithm, fed, bound=32.0).predict(fed)

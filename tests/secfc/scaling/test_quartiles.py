@@ -247,7 +247,7 @@ def test_a_client_that_counts_falsely_reads_the_largest_value_of_the_others(monk
 
     def counts(self, keys):
         found = honest(self, keys)
-        if len(keys[0]) == 7:  # the liar's: it moves the third quartile to where all others' values end
+        if len(keys[0]) == 7:  # of who deviates: it moves the third quartile to where all others' values end
             searches.append(self)
             below = found[:, 1:].reshape(1, 5, 3)
             positive = self.cuts()[0, 2] > quartiles.value_keys(np.array([32.0]))[0]

@@ -90,9 +90,9 @@ def test_a_client_that_invents_rows_reads_the_sum_of_few_rows_of_others():
     (where,) = (j for j, own in enumerate(labels) if 2 in own)
     secret = data.parties[where].read()[labels[where] == 2]
     assert np.isnan(shared(data, labels).details.means[2]).all()
-    liar = (where + 1) % 5
-    parts = [np.vstack([p.read(), np.zeros((9 * (j == liar), 2))]) for j, p in enumerate(data.parties)]
-    false = [np.concatenate([own, np.full(9 * (j == liar), 2)]) for j, own in enumerate(labels)]
+    deviating = (where + 1) % 5
+    parts = [np.vstack([p.read(), np.zeros((9 * (j == deviating), 2))]) for j, p in enumerate(data.parties)]
+    false = [np.concatenate([own, np.full(9 * (j == deviating), 2)]) for j, own in enumerate(labels)]
     found = shared(secfc.Federation.from_arrays(parts), false).details
     assert found.means[2] * 10 == pytest.approx(secret[0], rel=1e-6)
     assert any("SharedProfile" in row.who for row in rows_about(kinds_of(ASKED)))

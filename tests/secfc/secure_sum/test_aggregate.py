@@ -140,17 +140,17 @@ def test_a_share_of_other_numbers_than_were_agreed_names_its_sender():
         (lambda plan, share: share.astype(np.uint64), "expected"),
     ],
 )
-@pytest.mark.parametrize("liar", [1, TOGETHER, TOGETHER + 1, 2 * TOGETHER + 3])
-def test_a_malformed_share_among_many_names_its_sender(wrong, what, liar):
+@pytest.mark.parametrize("deviating client", [1, TOGETHER, TOGETHER + 1, 2 * TOGETHER + 3])
+def test_a_malformed_share_among_many_names_its_sender(wrong, what, deviating):
     plan = SumPlan.of(names(2 * TOGETHER + 4), 100, committee=3)
     role = contribute_vector(plan, "client-0", np.ones(2, np.int64), 0, SeededCoins(0, "a"))
     next(role)
     good = np.stack([np.full(2, p - 1, np.uint32) for p in plan.code.basis.primes])  # the largest residues
     shares = {c: SumShares(good) for c in plan.clients[1:]}
-    shares[f"client-{liar}"] = SumShares(wrong(plan, good))
+    shares[f"client-{deviating}"] = SumShares(wrong(plan, good))
     with pytest.raises(FaultyClient, match=what) as caught:
         role.send(shares)
-    assert caught.value.party == f"client-{liar}"
+    assert caught.value.party == f"client-{deviating}"
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -182,7 +182,7 @@ def test_one_lying_summand_moves_the_sum_by_anything_and_nobody_notices(shift):
     def beyond(dealt):
         vector = np.array([0, shift, 0, 0]).astype(object) + honest[0, 3]
         residues = plan.code.basis.reduce(vector[None, :])
-        return [share[:, 0] for share in plan.code.share(residues, SeededCoins(9, "liar"))]
+        return [share[:, 0] for share in plan.code.share(residues, SeededCoins(9, "deviating client"))]
 
     (total,), done = sum_vectors(plan, honest, dealing={"client-3": beyond})
     exact = honest[0].sum(axis=0).astype(object)
@@ -209,13 +209,15 @@ def falsify(plan, values, rng, places=1):
     return values
 
 
-def lying(plan, liars, rng, lost=()):
+def lying(plan, deviating, rng, lost=()):
     """Faults by which these members tell a false word of the sum, and those none."""
 
     def faults(e):
         if e.kind != "CodedSum" or e.sender in lost:
             return (e,) if e.kind != "CodedSum" else ()
-        return (replace(e, body=CodedSum(falsify(plan, e.body.values, rng))),) if e.sender in liars else (e,)
+        return (
+            (replace(e, body=CodedSum(falsify(plan, e.body.values, rng))),) if e.sender in deviating else (e,)
+        )
 
     return faults
 
@@ -226,10 +228,10 @@ def test_a_false_word_of_a_sum_is_noticed_always(n, t, ell):
     plan, rng = SumPlan.of(names(n), 2**40, t=t, ell=ell), np.random.default_rng(n)
     vectors, noticed = rng.integers(-(2**40), 2**40, (1, n, 5)), 0
     for number in range(100):
-        liar = plan.committee[number % n]
+        deviating = plan.committee[number % n]
         with pytest.raises(SuspectedParties, match="on no polynomial") as caught:
-            sum_vectors(plan, vectors, lying(plan, {liar}, rng))
-        noticed += liar in caught.value.parties
+            sum_vectors(plan, vectors, lying(plan, {deviating}, rng))
+        noticed += deviating in caught.value.parties
     assert noticed == 100
     (total,), _ = sum_vectors(plan, vectors)
     assert (total.total == vectors[0].sum(axis=0)).all()
@@ -238,10 +240,10 @@ def test_a_false_word_of_a_sum_is_noticed_always(n, t, ell):
 @pytest.mark.parametrize("trial", range(short(4, nightly=40)))
 def test_of_three_t_and_one_words_those_that_are_false_come_first(trial):
     plan, rng = SumPlan.of(names(10), 2**40, t=3), np.random.default_rng(trial)
-    liars = {plan.committee[int(j)] for j in rng.choice(10, 1 + trial % 3, replace=False)}
+    deviating = {plan.committee[int(j)] for j in rng.choice(10, 1 + trial % 3, replace=False)}
     with pytest.raises(SuspectedParties, match=r"that client-.* told are on no polynomial") as caught:
-        sum_vectors(plan, rng.integers(-9, 9, (1, 10, 5)), lying(plan, liars, rng))
-    assert set(caught.value.parties[: len(liars)]) == liars
+        sum_vectors(plan, rng.integers(-9, 9, (1, 10, 5)), lying(plan, deviating, rng))
+    assert set(caught.value.parties[: len(deviating)]) == deviating
     assert set(caught.value.parties) == set(plan.clients), "who dealt a false share is as suspect"
 
 
@@ -270,7 +272,7 @@ def test_so_many_words_as_the_module_says_notice_so_many_lies(monkeypatch):
     lost = plan.committee[3:]
     with pytest.raises(TooFewReplies, match=r"4 replies are needed, 3 came .* smaller t, a larger"):
         sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost))
-    # Control: where three words open a sum, it is a liar's.
+    # Control: where three words open a sum, it is a deviating client's.
     monkeypatch.setattr(SumPlan, "least_words", property(lambda plan: plan.code.threshold(1)))
     (total,), _ = sum_vectors(plan, vectors, lying(plan, {plan.committee[0]}, rng, lost))
     assert (total.total != vectors[0].sum(axis=0)).any()

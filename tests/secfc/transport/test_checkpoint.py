@@ -76,7 +76,7 @@ RUNS = {
         OPEN, disclosure=secfc.FinalLabelsOnly(dealer="server")
     ),
     "noise in shares": dataclasses.replace(OPEN, disclosure=NOISY, init=secfc.RandomLabels()),
-    "a liar": with_parameters(OPEN, max_cheaters=1),
+    "one corrected": with_parameters(OPEN, corrected=1),
     "labels only, private": dataclasses.replace(
         OPEN, disclosure=secfc.AssignmentsOnly(), membership=Private(bound=64)
     ),
@@ -172,13 +172,13 @@ def same(a, b):
     ("labels only", True, 1), ("a client deals", False, 1), ("nobody deals", False, 1),
     ("final labels", False, 1), ("own labels", False, 1), ("own labels, nobody deals", False, 1),
     ("final labels, the server deals", False, 1), ("own labels", True, 1),
-    ("own labels, private", False, 1), ("noise in shares", False, 1), ("a liar", False, 1),
+    ("own labels, private", False, 1), ("noise in shares", False, 1), ("one corrected", False, 1),
     ("labels only, private", False, 1), ("private centers", False, 1),
     ("private centers, shared noise", False, 1), ("shared centers", False, 1),
 ]))  # fmt: skip
 def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
     algorithm = RUNS[name]
-    fed = serve_some(n=5 if get_parameter(algorithm, "max_cheaters", 0) else 3)
+    fed = serve_some(n=5 if get_parameter(algorithm, "corrected", 0) else 3)
     # Unions number rows by their session, and starts are drawn among rows; noise is drawn from coins.
     seeded = "private" in name
     coins = {"coins": lambda party: SeededCoins(1, party)} if seeded else {}

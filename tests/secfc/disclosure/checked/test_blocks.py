@@ -25,7 +25,7 @@ TRAFFIC = Traffic(corrections=2147, opened=647, sums=256)
 
 
 def cases(n):
-    """All t, and all numbers of liars."""
+    """All t, and all numbers of deviating clients."""
     return [(t, a) for t in range(n) for a in range(t + 1)]
 
 
@@ -35,7 +35,7 @@ def missed(blocks, coalition):
 
 
 @pytest.mark.parametrize("n", range(2, 10))
-def test_any_t_miss_a_part_and_no_liars_are_all_of_one(n):
+def test_any_t_miss_a_part_and_no_deviating_clients_are_all_of_one(n):
     for t, a in cases(n):
         assert bool(list(shapes(n, t, a))) == (n >= max(1, t) + 1 + a)
     for blocks, hidden in [(blocks, max(1, t)) for t, a in cases(n) for blocks in shapes(n, t, a)]:
@@ -147,7 +147,7 @@ def test_where_nobody_deals_one_may_deviate_of_2t_and_2_clients():
 
 
 @pytest.mark.parametrize("t", range(1, 8))
-def test_one_liar_needs_no_client_more_than_replies_do(t):
+def test_one_deviating_client_needs_no_client_more_than_replies_do(t):
     check_deviating(2 * t + 1, t, 1, SERVER)
 
 

@@ -21,7 +21,7 @@ from tests.secfc.disclosure.checked.test_checked_replies import gone
 from tests.secfc.disclosure.checked.test_checked_shared_labels import cluster_way, same, told_until, whole
 
 # It responds, and is not in the committee, so what it says of coins is of this check alone.
-CHEATER = "client-3"
+DEVIATING = "client-3"
 WAYS = ["own labels", "hidden sizes", *by_night("splitting, a client deals", "two segments", "rounded")]
 # A message of the check, a field of it, and the how many-th of a question.
 LIES = [
@@ -37,14 +37,14 @@ LIES = [
 
 
 def lying(kind, field, turn, seed, rounds):
-    """Changes one residue or byte of what the cheater says, to one recipient, in the first question checked.
+    """Changes one residue or byte of what who deviates says, to one recipient, in the first question checked.
 
     rounds: in which it says such a thing.
     """
     which, rng, recipient = rounds[turn], np.random.default_rng(seed), []
 
     def faults(e):
-        if not isinstance(e.body, kind) or e.sender != CHEATER or e.round != which:
+        if not isinstance(e.body, kind) or e.sender != DEVIATING or e.round != which:
             return (e,)
         value = getattr(e.body, field)
         if not (len(value) if isinstance(value, bytes) else value.size):
@@ -64,14 +64,14 @@ def lying(kind, field, turn, seed, rounds):
 
 
 def rounds_of(way, kind):
-    """In which rounds of the first question with secret labels the cheater says this."""
+    """In which rounds of the first question with secret labels the deviating client says this."""
     said = whole(way).transcript.envelopes
     checked = min(e.round for e in said if e.kind == "CheckedPart") // STRIDE
     return sorted(
         {
             e.round
             for e in said
-            if e.kind == kind.__name__ and e.sender == CHEATER and e.round // STRIDE == checked
+            if e.kind == kind.__name__ and e.sender == DEVIATING and e.round // STRIDE == checked
         }
     )
 
@@ -87,17 +87,17 @@ def test_one_false_word_ends_the_run_before_anything_is_told(way, kind, field, t
         expected = {CheckCoin: "another coin than it committed to", CheckDigest: "heard different coins"}
         assert expected.get(kind, "nothing of this step was opened") in str(caught.value)
         if kind is CheckCoin:
-            assert caught.value.party == CHEATER
+            assert caught.value.party == DEVIATING
         assert told
         assert all(number < which for number in told)
 
 
 def shifting(which):
-    """The cheater adds 1 to one of its products that are dealt anew, the which-th time."""
+    """The deviating client adds 1 to one of its products that are dealt anew, the which-th time."""
     real, count = multiplication.weighted_part, []
 
     def weighted_part(code, holders, me, product):
-        if me == int(CHEATER[-1]):
+        if me == int(DEVIATING[-1]):
             count.append(me)
             if len(count) - 1 == which:
                 product = product.copy()
@@ -127,7 +127,7 @@ def test_it_is_the_check_that_notices(way, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["CheckedPart", "CheckCoin", "CheckDigest", "ProductWords"])
 def test_a_client_that_is_lost_at_any_message_changes_nothing(kind):
-    assert same(whole("own labels"), cluster_way("own labels", faults=gone(CHEATER, kind)))
+    assert same(whole("own labels"), cluster_way("own labels", faults=gone(DEVIATING, kind)))
 
 
 def test_coins_told_differently_are_noticed_before_a_word_is_said():
@@ -137,7 +137,7 @@ def test_coins_told_differently_are_noticed_before_a_word_is_said():
 
     def faults(e):
         said.extend([e.round] if isinstance(e.body, ProductWords) else [])
-        if e.sender != CHEATER or not isinstance(e.body, CheckedPart | CheckCoin):
+        if e.sender != DEVIATING or not isinstance(e.body, CheckedPart | CheckCoin):
             return (e,)
         recipients.add(e.recipient)
         # To one client it commits to another coin, and opens that; nobody there has heard of the real one.

@@ -337,7 +337,8 @@ def test_coins_that_are_told_differently_are_noticed_before_a_word_under_them():
             e = dataclasses.replace(e, body=CheckCoin(bytes(32)))
         return (e,)
 
-    # The commitment to the other coin is what a liar would compute; here it is opened as if it had been.
+    # The commitment to the other coin is what a deviating client would compute; here it is opened as if it
+    # had been.
     real = steps.CheckedReplies.commitment
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -405,7 +406,7 @@ def test_sums_that_fit_coins_and_are_told_to_who_is_no_witness_open_nothing(way,
     assert any(number > lied[0] for number in told)
 
 
-def test_a_liar_that_falls_silent_when_it_has_seen_coins_meets_other_coins():
+def test_a_deviating_client_that_falls_silent_when_it_has_seen_coins_meets_other_coins():
     """It is not refused, but left out: a try more, of one client less, as no coin is committed to twice."""
     way, lied, seen, commitments = "a client deals", [], [], []
 
@@ -574,7 +575,7 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
     Who adds it up lies in a sum of replies, and waits for coins with that of further ones.  early: positive
     control: were coins opened beside the first opening, before that sum is told, the lie would fit.
     """
-    honest, liars, lies = undisturbed(way), [], {}
+    honest, deviating, lies = undisturbed(way), [], {}
     fixed, hear, added = steps.CheckingClient._fixed, steps.hear_coins, ComputingParty.added_up
 
     def added_up(self, match, parts, threads):
@@ -585,8 +586,8 @@ def test_further_replies_that_wait_for_coins_are_left_out(early, way, monkeypatc
             Operation.LLOYD_STEP,
         ):
             return total
-        liars[:] = [*liars, self.name][:1]
-        if self.name != liars[0] or lies:
+        deviating[:] = [*deviating, self.name][:1]
+        if self.name != deviating[0] or lies:
             return total
         false = np.zeros((len(total.values), *match.shape), total.values.dtype)
         false[:, 0, ::2] = np.arange(1, 1 + len(false))[:, None] << 26

@@ -506,7 +506,7 @@ def flipped_label(point, told, deviating=1):
 
 
 def test_a_flipped_bit_ends_the_run_before_it_shows_whose_label_changed():
-    """A cheat of our own: told before words are checked, whether labels changed would tell that."""
+    """A deviation of our own: told before words are checked, whether labels changed would tell that."""
     for point in short((18,), nightly=range(24)):
         told = []
         with pytest.raises(SuspectedParties, match="heard different words"):

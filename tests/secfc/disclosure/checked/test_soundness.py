@@ -40,9 +40,9 @@ class Soundness:
     step: int = 1
 
 
-def parity(basis, liars):
+def parity(basis, corrected):
     p = min(basis.primes)
-    return lambda count: math.log2(p**-count + liars * p ** -(count + 1))
+    return lambda count: math.log2(p**-count + corrected * p ** -(count + 1))
 
 
 def words_skipped(spare):
@@ -92,11 +92,11 @@ TABLE = {
     "digests of residues": Soundness(
         consistency.SUMS, lambda r: r * math.log2(2 / P), -57, "field/code/consistency.py", "(2 / p)**2"
     ),
-    "replies of liars, 30-bit primes": Soundness(
+    "replies of deviating clients, 30-bit primes": Soundness(
         consistency.checks_needed(LANES, 3), parity(LANES, 3), -consistency.BITS,
         "field/code/consistency.py", "2 for 30-bit lanes",
     ),
-    "replies of liars, one prime of 61 bits": Soundness(
+    "replies of deviating clients, one prime of 61 bits": Soundness(
         consistency.checks_needed(WHOLE, 3), parity(WHOLE, 3), -consistency.BITS,
         "field/code/consistency.py", "1 for 2**61 - 1",
     ),

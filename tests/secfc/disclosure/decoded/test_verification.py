@@ -265,7 +265,7 @@ def test_a_lie_that_is_made_for_coins_passes_only_where_they_are_known_before_re
 
 
 def test_who_goes_no_further_and_says_not_why_does_not_spare_the_check():
-    """A liar that deals does not tell the server its words: nothing is used."""
+    """A deviating client that deals does not tell the server its words: nothing is used."""
 
     def faults(e):
         if e.kind == "MaskedProducts" and e.sender == "client-1" and e.recipient == SERVER:
@@ -349,7 +349,8 @@ def test_a_false_gain_or_loss_ends_the_run_before_it_is_used(operation, dealer, 
     assert len(heard) > 1
 
 
-# --- numbers that are not checked: a liar takes any planned outcome, exactly, and there are no others ----
+# --- numbers that are not checked: a deviating client takes any planned outcome, exactly, and there are no
+# others ----
 
 
 def adding(kind, amounts):
@@ -388,7 +389,7 @@ def test_false_costs_take_any_planned_start_and_nothing_else(policy):
 
 
 def test_false_distances_draw_any_point_of_a_start_and_every_step_is_exact():
-    """So log2(m) bits for each point that KMeansPlusPlus draws: this is the one that the liar names."""
+    """So log2(m) bits for each point that KMeansPlusPlus draws: this is the one that it names."""
     common, fed = {"k": 2, "max_iter": 2}, federation(n=3, m=20)
     draws = KMeansPlusPlus(trials=1)
     way = secfc.SecFC(init=draws, threshold=1, disclosure=secfc.Distances(), **common)

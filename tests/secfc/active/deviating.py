@@ -21,13 +21,13 @@ from secfc.transport.simulate import simulate
 BOUND = 8.0
 
 
-def crafting(cheater: str, rows: Any) -> Any:
-    """What `algorithm1.agree_on_rows` is where the cheater shares these integers (m_j, d), of any size."""
+def crafting(deviating: str, rows: Any) -> Any:
+    """What `algorithm1.agree_on_rows` is where `deviating` shares these integers (m_j, d), of any size."""
     at_client = algorithm1.agree_on_rows
 
     def crafted(way: Any, draft: Any, party: Any, coins: Any) -> Any:
         plan, mine = yield from at_client(way, draft, party, coins)
-        if party.name != cheater:
+        if party.name != deviating:
             return plan, mine
         made = rows(plan) if isinstance(draft, CodedPlan) else rows(plan, mine)
         values = np.asarray(made, object)
@@ -58,7 +58,7 @@ def shameless(test: Any, sums: Any, masks: Any) -> MaskSelection:
 
 
 def forced(values: Any, ell: int, signs: Any) -> Any:
-    """Projections of integers of any size, cut to 64 bits: all that a cheater needs them for is to choose."""
+    """Projections of integers of any size, cut to 64 bits: who deviates needs them to choose."""
     try:
         return project_integers(values, ell, signs)
     except OverflowError:
@@ -74,7 +74,7 @@ def forced(values: Any, ell: int, signs: Any) -> Any:
 
 
 def wrapped(plan: Any, values: Any) -> Any:
-    """Any integers, centered modulo the plan's modulus: what the arithmetic of a cheater's own code sees."""
+    """Any integers, centered modulo the plan's modulus: what arithmetic in code of one's own sees."""
     modulus = plan.code.basis.modulus
     values = np.asarray(values, object) % modulus
     return values - (values > modulus // 2).astype(object) * modulus
@@ -86,17 +86,17 @@ def honest(federation: Any, j: int) -> Callable[[Any], Any]:
     return lambda plan: plan.quantizer(party.read())
 
 
-def cheat(
+def deviate(
     way: secfc.SecFC,
     federation: Any,
     rows: Callable[..., Any],
     *,
-    cheater: str,
+    deviating: str,
     change: Callable[[Any], Any] = lambda role: role,
     seed: int = 0,
     **options: Any,
 ) -> SimulatedRun:
-    """A run in which `cheater` shares rows(plan); change: what else its role does.
+    """A run in which `deviating client` shares rows(plan); change: what else its role does.
 
     With hidden membership it shares rows(plan, mine), from its honest contribution.
     """
@@ -105,7 +105,7 @@ def cheat(
     roles = {}
     for party in federation.parties:
         role = way.client(plan, party, coins=coins[party.name])
-        roles[party.name] = change(role) if party.name == cheater else role
+        roles[party.name] = change(role) if party.name == deviating else role
     roles[SERVER] = way.server(plan, rng=np.random.default_rng(seed), coins=coins[SERVER])
-    with mock.patch.object(algorithm1, "agree_on_rows", crafting(cheater, rows)):
+    with mock.patch.object(algorithm1, "agree_on_rows", crafting(deviating, rows)):
         return simulate(roles, **options)

@@ -1,4 +1,4 @@
-"""Lying clients: found and named, never an honest one; labels stay those of plaintext Lloyd."""
+"""Deviating clients: found and named, never an honest one; labels stay those of plaintext Lloyd."""
 
 import dataclasses
 from collections import Counter
@@ -19,6 +19,7 @@ from secfc.attacks.views import View
 from secfc.coded.messages import CheckedDistances, RowShares
 from secfc.coded.quorum import BLINDING, DEALING, MALFORMED, OFF, WORDS
 from secfc.coded_kmeans.adversary_view import DecodedView
+from secfc.coded_kmeans.model_share import from_plain_values, to_plain_values
 from secfc.data.inputs import build_algorithm
 from secfc.errors import SuspectedParties
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
@@ -41,14 +42,14 @@ BLINDED, BARE = secfc.Distances(), secfc.Distances(blind=False)
 both = pytest.mark.parametrize("disclosure", [BLINDED, BARE], ids=["blinded", "bare"])
 
 
-def algorithm(max_cheaters=1, disclosure=BLINDED, **options):
-    # R = 5: n = 5 + 2 liars suffice.
+def algorithm(corrected=1, disclosure=BLINDED, **options):
+    # R = 5: n = 5 + 2 corrected suffice.
     return build_algorithm(
         secfc.SecFC,
         k=3,
         **{"t": 2, "init": RandomPoints(), **options},
         disclosure=disclosure,
-        max_cheaters=max_cheaters,
+        corrected=corrected,
     )
 
 
@@ -121,12 +122,12 @@ def silent(*names, first=0):
 
 
 @both
-@pytest.mark.parametrize("liars", [1, 2])
-def test_honest_clients_are_not_named(disclosure, liars):
+@pytest.mark.parametrize("corrected", [1, 2])
+def test_honest_clients_are_not_named(disclosure, corrected):
     fed = federation()
-    result = secfc.fit(algorithm(liars, disclosure), fed)
+    result = secfc.fit(algorithm(corrected, disclosure), fed)
     check_exact(result, fed)
-    assert (result.liars, result.disputes, result.excluded) == ({}, (), ())
+    assert (result.deviated, result.disputes, result.excluded) == ({}, (), ())
 
 
 @both
@@ -137,14 +138,14 @@ def test_a_lie_in_replies_is_found_and_its_client_asked_no_more(disclosure, lane
         algorithm(1, disclosure), fed, faults=lying(REPLIES, ["client-2"], moved(lane=lane)), keep_bodies=True
     )
     check_exact(result, fed)
-    assert result.liars == {"client-2": OFF}
+    assert result.deviated == {"client-2": OFF}
     questions = Counter(e.recipient for e in result.transcript.envelopes if e.kind == "DistanceQuery")
     assert questions["client-2"] == 1 < questions["client-1"]
     assert (result.labels[2] >= 0).all(), "its rows count, and it hears the result"
 
 
 def test_the_same_lie_spoils_the_labels_where_nobody_looks():
-    # Positive control: with liars=0 dealt masks leave a reply decoded as it is; all others are checked.
+    # Positive control: with corrected=0 dealt masks leave a reply decoded as it is; all others are checked.
     fed = federation(n=7)
     for disclosure in (BLINDED, BARE):
         with pytest.raises(SuspectedParties, match="do not fit the shares of the rows"):
@@ -169,21 +170,21 @@ def test_one_wrong_value_in_a_million_is_found(disclosure):
 
     options = {"k": 8, "t": 1, "init": start, "max_iter": 1}
     result = secfc.fit(
-        build_algorithm(secfc.SecFC, **options, disclosure=disclosure, max_cheaters=1), fed,
+        build_algorithm(secfc.SecFC, **options, disclosure=disclosure, corrected=1), fed,
         faults=lying(REPLIES, ["client-4"], one_value),
     )  # fmt: skip
     # Only replies that are read are judged: the first R + 1 = 4 agree, and the lie changes nothing.
-    assert result.liars == {}
+    assert result.deviated == {}
     result = secfc.fit(
-        build_algorithm(secfc.SecFC, **options, disclosure=disclosure, max_cheaters=1), fed,
+        build_algorithm(secfc.SecFC, **options, disclosure=disclosure, corrected=1), fed,
         faults=lying(REPLIES, ["client-1"], one_value),
     )  # fmt: skip
-    assert result.liars == {"client-1": OFF}
+    assert result.deviated == {"client-1": OFF}
     del options["t"]
     assert same_runs(result, secfc.fit(build_algorithm(secfc.Lloyd, **options, disclosure=disclosure), fed))
 
 
-def colluding(code, liars, honest):
+def colluding(code, deviating, honest):
     """Lies on one other polynomial of the degree, that agrees with the truth at these honest clients."""
 
     def change(e):
@@ -196,38 +197,38 @@ def colluding(code, liars, honest):
             values[lane] = (values[lane].astype(np.int64) + shift) % p
         return dataclasses.replace(e.body, values=values)
 
-    return lying(REPLIES, [f"client-{j}" for j in liars], change)
+    return lying(REPLIES, [f"client-{j}" for j in deviating], change)
 
 
 @both
-def test_colluding_liars_who_agree_on_another_polynomial_are_all_named(disclosure):
+def test_colluding_deviating_clients_who_agree_on_another_polynomial_are_all_named(disclosure):
     fed = federation(n=9)
     way = algorithm(2, disclosure)
     code = way.plan(secfc.algorithm.PublicFacts.of(fed)).code
     result = secfc.fit(way, fed, faults=colluding(code, (1, 6), (0, 2, 3, 4)))
     check_exact(result, fed)
-    assert result.liars == {"client-1": OFF, "client-6": OFF}
+    assert result.deviated == {"client-1": OFF, "client-6": OFF}
 
 
 @both
-def test_one_liar_too_many_is_a_typed_error_with_a_spare_reply(disclosure):
+def test_one_deviating_client_too_many_is_a_typed_error_with_a_spare_reply(disclosure):
     # Without a spare reply they can frame honest clients, and no decoder can tell
-    # (`field.code.consistency.locate_liars`).
+    # (`field.code.consistency.locate_deviating`).
     fed = federation(n=10)
     way = algorithm(2, disclosure)
     code = way.plan(secfc.algorithm.PublicFacts.of(fed)).code
-    with pytest.raises(secfc.LiarsExceeded, match="planned max_cheaters=2: plan for more"):
+    with pytest.raises(secfc.TooManyDeviating, match=r"corrected=2 allows.*: correct more"):
         secfc.fit(way, fed, faults=colluding(code, (1, 6, 7), (0, 2, 3, 4)))
 
 
 @both
-def test_liars_that_do_not_collude_are_found_too_many_at_once_or_one_after_the_other(disclosure):
+def test_deviating_clients_that_do_not_collude_are_found_too_many_at_once_or_one_after_the_other(disclosure):
     fed = federation(n=9)
     several = [lying(REPLIES, [f"client-{j}"], moved(j + 5)) for j in range(3)]
-    with pytest.raises(secfc.LiarsExceeded):
+    with pytest.raises(secfc.TooManyDeviating):
         secfc.fit(algorithm(2, disclosure), fed, faults=both_of(*several))
     late = lying(REPLIES, ["client-3"], moved(7), first=ITERATE + (1 << 10))
-    with pytest.raises(secfc.LiarsExceeded) as caught:
+    with pytest.raises(secfc.TooManyDeviating) as caught:
         secfc.fit(algorithm(1, disclosure), federation(n=7), faults=both_of(several[0], late))
     assert caught.value.suspects == ("client-0",)
 
@@ -244,14 +245,14 @@ def test_malformed_replies_name_their_sender_and_the_rest_goes_on(disclosure):
         faults=both_of(*(lying(REPLIES, [who], change) for who, change in changes.items())),
     )  # fmt: skip
     check_exact(result, fed)
-    assert result.liars == dict.fromkeys(changes, MALFORMED)
-    with pytest.raises(secfc.LiarsExceeded):
+    assert result.deviated == dict.fromkeys(changes, MALFORMED)
+    with pytest.raises(secfc.TooManyDeviating):
         secfc.fit(algorithm(1, disclosure), fed, faults=lying(REPLIES, list(changes), lambda e: Hello(b"x")))
 
 
 @both
-def test_liars_and_lost_clients_together(disclosure):
-    # n = 5 + 2 + 2: one liar, and two that fall silent.
+def test_deviating_clients_and_lost_clients_together(disclosure):
+    # n = 5 + 2 + 2: one deviating client, and two that fall silent.
     fed = federation(n=9)
     lie = lying(REPLIES, ["client-5"], moved(3))
     for first in (ITERATE, ITERATE + (1 << 10)):
@@ -259,17 +260,17 @@ def test_liars_and_lost_clients_together(disclosure):
             algorithm(1, disclosure), fed, faults=both_of(lie, silent("client-0", "client-8", first=first))
         )
         check_exact(result, fed)
-        assert result.liars == {"client-5": OFF}
+        assert result.deviated == {"client-5": OFF}
         assert algorithm(1, disclosure).losses(result.plan) == 2
     # With a third loss the lie is noticed and cannot be located.
     lost = silent("client-0", "client-1", "client-8", first=ITERATE)
-    with pytest.raises((secfc.LiarsExceeded, secfc.TooFewReplies)):
+    with pytest.raises((secfc.TooManyDeviating, secfc.TooFewReplies)):
         secfc.fit(algorithm(1, disclosure), fed, faults=both_of(lie, lost))
 
 
 @both
-def test_a_liar_that_prefers_silence_uses_up_no_spare(disclosure):
-    # n = 5 + 2 * 2: of two liars one says nothing and the other lies.
+def test_a_deviating_client_that_prefers_silence_uses_up_no_spare(disclosure):
+    # n = 5 + 2 * 2: of two deviating clients one says nothing and the other lies.
     fed = federation(n=9)
     fault = both_of(
         lying(REPLIES, ["client-1"], moved()),
@@ -277,18 +278,18 @@ def test_a_liar_that_prefers_silence_uses_up_no_spare(disclosure):
     )
     result = secfc.fit(algorithm(2, disclosure), fed, faults=fault)
     check_exact(result, fed)
-    assert result.liars == {"client-1": OFF}
+    assert result.deviated == {"client-1": OFF}
 
 
-def test_a_liar_when_centers_are_revealed():
+def test_a_deviating_client_when_centers_are_revealed():
     fed = federation(n=9)
     result = secfc.fit(
         algorithm(1, reveal_centers=True), fed, faults=lying(["CodedCenters"], ["client-3"], moved())
     )
     plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints(), disclosure=BLINDED), fed)
     assert (result.centers == plain.centers).all()
-    assert result.liars == {"client-3": OFF}
-    # Control: where no liar is planned for, the lie is noticed and nobody named.
+    assert result.deviated == {"client-3": OFF}
+    # Control: where no reply is corrected, the lie is noticed and nobody named.
     with pytest.raises(SuspectedParties, match="shares of the centers lie on no polynomial"):
         secfc.fit(
             algorithm(0, reveal_centers=True), fed, faults=lying(["CodedCenters"], ["client-0"], moved(10**6))
@@ -296,12 +297,12 @@ def test_a_liar_when_centers_are_revealed():
 
 
 @both
-def test_liars_when_new_points_are_labeled(disclosure):
+def test_deviating_clients_when_new_points_are_labeled(disclosure):
     fed = federation(n=9)
     fitted = secfc.fit(
         algorithm(2, disclosure), fed, faults=lying(REPLIES, ["client-4"], moved()), bound=32.0
     )
-    assert fitted.liars == {"client-4": OFF}
+    assert fitted.deviated == {"client-4": OFF}
     fresh = federation(n=9, m=200)
     expected = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints(), disclosure=BLINDED), fed, bound=32.0).predict(
         fresh
@@ -309,7 +310,7 @@ def test_liars_when_new_points_are_labeled(disclosure):
     kinds = Counter()
 
     def faulty(roles, description, secrets, *, sealed):
-        # The liar of the fit is asked nothing, and another one is found.
+        # The deviating client of the fit is asked nothing, and another one is found.
         fault = lying(REPLIES, ["client-2"], moved())
         run = simulate(roles, faults=fault)
         kinds.update((e.kind, e.recipient) for e in run.transcript.envelopes)
@@ -333,7 +334,7 @@ def test_a_dealer_of_false_shares_is_named_before_the_loop_and_left_out(disclosu
         )),
     )  # fmt: skip
     check_exact(result, fed)
-    assert result.liars == {"client-3": DEALING}
+    assert result.deviated == {"client-3": DEALING}
     assert result.excluded == ("client-3",)
     assert not any(
         e.kind == "DistanceQuery" and e.recipient == "client-3" for e in result.transcript.envelopes
@@ -358,7 +359,7 @@ def test_a_false_share_for_one_receiver_parts_the_two_and_keeps_all_rows(disclos
         faults=lying(["RowShares"], ["client-3"], moved(), recipients=["client-5"]),
     )  # fmt: skip
     check_exact(result, fed)
-    assert (result.liars, result.disputes, result.excluded) == ({}, (("client-3", "client-5"),), ())
+    assert (result.deviated, result.disputes, result.excluded) == ({}, (("client-3", "client-5"),), ())
     asked = {e.recipient for e in result.transcript.envelopes if e.kind == "DistanceQuery"}
     assert asked == set(fed.names) - {"client-3", "client-5"}
     assert all((labels >= 0).all() for labels in result.labels)
@@ -378,7 +379,7 @@ def test_a_withheld_share_is_a_dispute_and_many_are_a_loss(disclosure):
     assert (result.disputes, result.excluded) == ((("client-3", "client-5"),), ())
     result = secfc.fit(algorithm(1, disclosure), fed, faults=withheld("client-5", "client-6"))
     check_exact(result, fed)
-    assert (result.liars, result.disputes, result.excluded) == ({}, (), ("client-3",))
+    assert (result.deviated, result.disputes, result.excluded) == ({}, (), ("client-3",))
 
 
 def test_two_doubted_shares_cost_the_dealer_its_rows():
@@ -386,10 +387,10 @@ def test_two_doubted_shares_cost_the_dealer_its_rows():
     fault = lying(["RowShares"], ["client-3"], moved(), recipients=["client-5", "client-6"])
     result = secfc.fit(algorithm(2), fed, faults=fault)
     check_exact(result, fed)
-    assert (result.liars, result.disputes, result.excluded) == ({}, (), ("client-3",))
+    assert (result.deviated, result.disputes, result.excluded) == ({}, (), ("client-3",))
 
 
-def test_a_client_that_vanishes_while_sharing_is_left_out_and_a_liar_still_found():
+def test_a_client_that_vanishes_while_sharing_is_left_out_and_a_deviating_client_still_found():
     fed = federation(n=8)
     result = secfc.fit(
         algorithm(1),
@@ -398,7 +399,7 @@ def test_a_client_that_vanishes_while_sharing_is_left_out_and_a_liar_still_found
     )
     check_exact(result, fed)
     assert result.excluded == ("client-2",)
-    assert result.liars == {"client-6": OFF}
+    assert result.deviated == {"client-6": OFF}
 
 
 def test_a_receiver_that_hears_nobody_is_lost_and_blames_nobody():
@@ -409,7 +410,7 @@ def test_a_receiver_that_hears_nobody_is_lost_and_blames_nobody():
         faults=lambda e: () if e.kind == "RowShares" and e.recipient == "client-2" else (e,),
     )
     check_exact(result, fed)
-    assert (result.liars, result.disputes, result.excluded) == ({}, (), ())
+    assert (result.deviated, result.disputes, result.excluded) == ({}, (), ())
 
 
 @pytest.mark.parametrize(
@@ -424,7 +425,7 @@ def test_a_receiver_that_lies_about_everybody_is_named_and_nobody_is_left_out(ki
     fed = federation(n=7)
     result = secfc.fit(algorithm(1), fed, faults=lying([kind], ["client-1"], change))
     check_exact(result, fed)
-    assert result.liars == {"client-1": why}
+    assert result.deviated == {"client-1": why}
     assert (result.disputes, result.excluded) == ((), ())
 
 
@@ -439,7 +440,7 @@ def test_malformed_shares_and_keys_count_as_missing():
     ):
         result = secfc.fit(algorithm(1), fed, faults=fault)
         check_exact(result, fed)
-        assert set(result.liars) | set(result.excluded) <= {"client-1"}
+        assert set(result.deviated) | set(result.excluded) <= {"client-1"}
 
 
 # --- false blinding ---------------------------------------------------------------------------------
@@ -452,7 +453,7 @@ def test_a_blinding_off_every_polynomial_names_its_dealer_and_the_question_is_pu
     ))  # fmt: skip
     result = secfc.fit(algorithm(2), fed, faults=fault, keep_bodies=True)
     check_exact(result, fed)
-    assert result.liars == {"client-1": BLINDING}
+    assert result.deviated == {"client-1": BLINDING}
     questions = [
         e.body for e in result.transcript.envelopes if e.kind == "DistanceQuery" and e.recipient == "client-0"
     ]
@@ -481,9 +482,9 @@ def test_a_blinding_that_does_not_sum_to_zero_names_its_dealer():
     fault = lying(["BlindingShares"], ["client-1"], shifted)
     result = secfc.fit(way, fed, faults=fault)
     check_exact(result, fed)
-    assert result.liars == {"client-1": BLINDING}
-    # Without liars planned for it is noticed all the same, and nobody is blamed.
-    with pytest.raises(secfc.LiarsExceeded, match="planned max_cheaters=0") as caught:
+    assert result.deviated == {"client-1": BLINDING}
+    # Where replies are not corrected it is noticed all the same, and nobody is blamed.
+    with pytest.raises(secfc.TooManyDeviating, match="corrected=0 allows") as caught:
         secfc.fit(algorithm(0, secfc.Distances(dealt=True)), fed, faults=fault)
     assert caught.value.suspects == ()
 
@@ -502,17 +503,17 @@ def test_a_false_blinding_for_one_receiver_blames_no_honest_client(kind, also_re
         fault = both_of(fault, lying(REPLIES, ["client-0"], moved(4)))
     result = secfc.fit(algorithm(1), fed, faults=fault)
     check_exact(result, fed)
-    assert set(result.liars) == ({"client-0"} if also_replies else set())
+    assert set(result.deviated) == ({"client-0"} if also_replies else set())
 
 
 def test_a_dealer_lost_in_the_middle_is_replaced():
     fed = federation(n=7)
-    for disclosure, liars in ((BLINDED, 1), (secfc.Distances(dealt=True), 0)):
+    for disclosure, corrected in ((BLINDED, 1), (secfc.Distances(dealt=True), 0)):
         for first in (ITERATE, ITERATE + 1, ITERATE + (1 << 10) + 1):
             fault = silent("client-1", first=first)
-            result = secfc.fit(algorithm(liars, disclosure), fed, faults=fault)
+            result = secfc.fit(algorithm(corrected, disclosure), fed, faults=fault)
             check_exact(result, fed)
-            assert result.liars == {}
+            assert result.deviated == {}
 
 
 def test_a_receiver_that_denies_its_blinding_costs_only_its_reply():
@@ -526,7 +527,7 @@ def test_a_receiver_that_denies_its_blinding_costs_only_its_reply():
     )  # fmt: skip
     result = secfc.fit(algorithm(2), fed, faults=both_of(denied, off), keep_bodies=True)
     check_exact(result, fed)
-    assert result.liars == {}
+    assert result.deviated == {}
     questions = sum(
         e.kind == "DistanceQuery" and e.recipient == "client-0" for e in result.transcript.envelopes
     )
@@ -557,7 +558,7 @@ def interpolated(disclosure):
     fed = federation(n=9, m=900)
     result = secfc.fit(
         secfc.SecFC(
-            k=3, threshold=secfc.Threshold(2, 2, max_cheaters=1), init=RandomPoints(), disclosure=disclosure
+            k=3, threshold=secfc.Threshold(2, 2, corrected=1), init=RandomPoints(), disclosure=disclosure
         ),
         fed,
         keep_bodies=True,
@@ -694,10 +695,10 @@ def test_golden_views(party):
 
 @st.composite
 def campaigns(draw):
-    liars = draw(st.integers(1, 2))
+    corrected = draw(st.integers(1, 2))
     t, ell = draw(st.integers(0, 2)), draw(st.integers(1, 2))
-    n = 2 * (ell + t - 1) + 1 + 2 * liars + draw(st.integers(0, 1))
-    who = draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=liars))
+    n = 2 * (ell + t - 1) + 1 + 2 * corrected + draw(st.integers(0, 1))
+    who = draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=corrected))
     kinds = st.sets(
         st.sampled_from(
             [*REPLIES, "RowShares", "MaskChoice", "ProjectedShares", "BlindingShares", "CodedCenters"]
@@ -706,13 +707,13 @@ def campaigns(draw):
     )
     ways = st.sampled_from(["one value", "one prime", "everything", "silence", "nonsense"])
     lies = {f"client-{j}": (draw(kinds), draw(ways), draw(st.booleans())) for j in who}
-    return liars, t, ell, n, lies, draw(st.booleans()), draw(st.integers(0, 2**32))
+    return corrected, t, ell, n, lies, draw(st.booleans()), draw(st.integers(0, 2**32))
 
 
 @given(campaigns())
 @trials(15, nightly=100)
-def test_whatever_planned_liars_do_labels_are_exact_and_no_honest_client_is_named(campaign):
-    liars, t, ell, n, lies, blind, seed = campaign
+def test_whatever_planned_deviating_clients_do_labels_are_exact_and_no_honest_client_is_named(campaign):
+    corrected, t, ell, n, lies, blind, seed = campaign
     rng = np.random.default_rng(seed)
 
     def fault(e):
@@ -737,17 +738,17 @@ def test_whatever_planned_liars_do_labels_are_exact_and_no_honest_client_is_name
 
     fed = federation(n=n, m=6 * n, d=3, seed=seed)
     way = secfc.SecFC(
-        k=3, threshold=secfc.Threshold(t, ell, max_cheaters=liars), init=RandomPoints(), max_iter=4,
+        k=3, threshold=secfc.Threshold(t, ell, corrected=corrected), init=RandomPoints(), max_iter=4,
         release=secfc.Release(reveal_centers=True),
         disclosure=BLINDED if blind else BARE,
     )  # fmt: skip
     result = secfc.fit(way, fed, faults=fault)
     check_exact(result, fed, max_iter=4)
-    assert set(result.liars) <= set(lies)
+    assert set(result.deviated) <= set(lies)
     for dealer, receiver in result.disputes:
         assert {dealer, receiver} & set(lies)
-    # Only who lied in sharing, or was accused by two liars together, loses its rows.
-    assert len(set(result.excluded) - set(lies)) <= liars - 1
+    # Only who lied in sharing, or was accused by two deviating clients together, loses its rows.
+    assert len(set(result.excluded) - set(lies)) <= corrected - 1
 
 
 class Lying(secfc.SecFC):
@@ -764,16 +765,16 @@ def lie_in_replies(to, message):
     return dataclasses.replace(message, values=plus(message.values, 1))
 
 
-def test_liars_over_the_wire_and_sealed():
+def test_deviating_clients_over_the_wire_and_sealed():
     fed = federation(n=7)
-    lying_one = Lying(3, secfc.Threshold(2, max_cheaters=1), RandomPoints(), disclosure=BLINDED)
-    result = secfc.fit(lying_one, fed, faults=wire.over_wire(), sealed=True)
+    deviating_one = Lying(3, secfc.Threshold(2, corrected=1), RandomPoints(), disclosure=BLINDED)
+    result = secfc.fit(deviating_one, fed, faults=wire.over_wire(), sealed=True)
     check_exact(result, fed)
-    assert result.liars == {"client-2": OFF}
+    assert result.deviated == {"client-2": OFF}
 
 
 @pytest.mark.parametrize("lie", ["reply", "one share"])
-def test_liars_over_sockets(lie):
+def test_deviating_clients_over_sockets(lie):
     fed = federation(n=8)
     roles = roles_of(algorithm(1), fed)
 
@@ -786,7 +787,7 @@ def test_liars_over_sockets(lie):
     got = over_sockets(roles)
     standing = got[SERVER].standing
     if lie == "reply":
-        assert standing.liars == {"client-2": OFF}
+        assert standing.deviated == {"client-2": OFF}
     else:
         assert standing.disputes == (("client-2", "client-4"),)
     honest = simulate(roles_of(algorithm(0), fed)).results
@@ -797,14 +798,14 @@ def test_liars_over_sockets(lie):
     ("change", "message"),
     [
         (
-            {"max_cheaters": 3},
-            r"n=9 clients cannot find 3 lying ones .* = 11 are needed\. Lower ell or t",
+            {"corrected": 3},
+            r"n=9 clients cannot correct 3 .* = 11 are needed\. Lower ell or t",
         ),
-        ({"max_cheaters": -1}, "max_cheaters=-1 is negative"),
-        ({"max_cheaters": 2, "membership": secfc.Private()}, "cannot be traced.*membership=Open"),
+        ({"corrected": -1}, "corrected=-1 is negative"),
+        ({"corrected": 2, "membership": secfc.Private()}, "cannot be traced.*membership=Open"),
         (
-            {"max_cheaters": 2, "reveal_centers": ("client-0", "client-1", "client-2")},
-            r"3 clients cannot reveal the centers with max_cheaters=2: ell\+t\+2\*max_cheaters = 7 must",
+            {"corrected": 2, "reveal_centers": ("client-0", "client-1", "client-2")},
+            r"3 clients cannot reveal the centers with corrected=2: ell\+t\+2\*corrected = 7 must",
         ),
     ],
 )
@@ -813,13 +814,13 @@ def test_what_cannot_work_is_refused_at_the_plan(change, message):
         secfc.fit(algorithm(**change), federation(n=9))
 
 
-@pytest.mark.parametrize(("liars", "dealt"), [(1, False), (0, True)])
-def test_a_run_that_crashed_resumes_with_the_same_challenges(tmp_path, liars, dealt):
+@pytest.mark.parametrize(("corrected", "dealt"), [(1, False), (0, True)])
+def test_a_run_that_crashed_resumes_with_the_same_challenges(tmp_path, corrected, dealt):
     class Crash(Exception):  # noqa: N818
         pass
 
-    fed, way = federation(n=7), algorithm(liars, secfc.Distances(dealt=dealt))
-    lie = lying(REPLIES if liars else (), ["client-2"], moved())
+    fed, way = federation(n=7), algorithm(corrected, secfc.Distances(dealt=dealt))
+    lie = lying(REPLIES if corrected else (), ["client-2"], moved())
     for left in short((60, 110), nightly=(20, 60, 90, 110, 130)):
 
         def crash(e, left=left):
@@ -832,7 +833,7 @@ def test_a_run_that_crashed_resumes_with_the_same_challenges(tmp_path, liars, de
             secfc.fit(way, fed, faults=crash, checkpoint=tmp_path / str(left))
         result = secfc.fit(way, fed, faults=lie, checkpoint=tmp_path / str(left))
         check_exact(result, fed)
-        assert result.liars == ({"client-2": OFF} if liars else {})
+        assert result.deviated == ({"client-2": OFF} if corrected else {})
 
 
 def test_everybody_s_rows_lost_is_a_typed_error():
@@ -842,10 +843,10 @@ def test_everybody_s_rows_lost_is_a_typed_error():
 
 def test_policies_that_check_nothing_are_refused():
     class Trusting(secfc.AssignmentsOnly):
-        """Does not say that it finds liars."""
+        """Does not say that it finds deviating clients."""
 
     with pytest.raises(
-        secfc.InputError, match=r"max_cheaters=1\) with .*Trusting.*: this policy does not check"
+        secfc.InputError, match=r"corrected=1\) with .*Trusting.*: this policy does not check"
     ):
         secfc.fit(algorithm(1, Trusting()), federation(n=9))
 
@@ -866,7 +867,14 @@ def test_starts_with_restarts_and_distances_are_screened_too():
     options = {"init": KMeansPlusPlus(), "n_init": 2}
     result = secfc.fit(algorithm(1, **options), fed, faults=lying(REPLIES, ["client-0"], moved()))
     check_exact(result, fed, **options)
-    assert result.liars == {"client-0": OFF}
+    assert result.deviated == {"client-0": OFF}
+
+
+def test_a_model_that_an_earlier_version_kept_is_read():
+    model = secfc.fit(algorithm(1), federation(n=7), faults=lying(REPLIES, ["client-2"], moved())).model
+    facts, arrays = to_plain_values(model)
+    facts["liars"] = facts.pop("corrected")
+    assert from_plain_values(facts, arrays).plan.corrected == 1
 
 
 def test_what_was_found_out_is_reported():
@@ -880,7 +888,7 @@ def test_what_was_found_out_is_reported():
     result = secfc.fit(algorithm(2), fed, faults=faults)
     found = make_report(result, federation=fed, algorithm=algorithm(2))
     text = as_text(found, width=200)
-    assert f"client-2 lied: {OFF}" in text
+    assert f"client-2 deviated: {OFF}" in text
     assert "client-3 or client-5 lied about the shares between them" in text
-    assert as_json(found)["liars"] == {"client-2": OFF}
+    assert as_json(found)["deviated"] == {"client-2": OFF}
     assert as_json(found)["disputes"] == [["client-3", "client-5"]]
