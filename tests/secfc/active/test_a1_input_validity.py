@@ -239,7 +239,7 @@ def kernel(plan):
 def test_shares_in_the_kernel_of_the_decoding_are_refused(monkeypatch, policy):
     fed, way = hold_bounded(), algorithm(policy)
     plan = way.plan(secfc.algorithm.PublicFacts.of(fed, BOUND))
-    lie = {"deviating client": DEVIATING, "change": off_code(kernel(plan))}
+    lie = {"deviating": DEVIATING, "change": off_code(kernel(plan))}
     with pytest.raises((FaultyClient, SuspectedParties)) as caught:
         deviate(way, fed, honest(fed, 6), **lie)
     assert DEVIATING in getattr(caught.value, "parties", ()) or caught.value.party == DEVIATING

@@ -140,7 +140,7 @@ def test_a_share_of_other_numbers_than_were_agreed_names_its_sender():
         (lambda plan, share: share.astype(np.uint64), "expected"),
     ],
 )
-@pytest.mark.parametrize("deviating client", [1, TOGETHER, TOGETHER + 1, 2 * TOGETHER + 3])
+@pytest.mark.parametrize("deviating", [1, TOGETHER, TOGETHER + 1, 2 * TOGETHER + 3])
 def test_a_malformed_share_among_many_names_its_sender(wrong, what, deviating):
     plan = SumPlan.of(names(2 * TOGETHER + 4), 100, committee=3)
     role = contribute_vector(plan, "client-0", np.ones(2, np.int64), 0, SeededCoins(0, "a"))
