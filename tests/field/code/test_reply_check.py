@@ -477,7 +477,7 @@ def test_one_false_word_is_always_noticed(kind, which):
 
 def test_too_few_words_say_nothing():
     code = CODES[1]
-    with pytest.raises(ValueError, match="it takes 5 to fix"):
+    with pytest.raises(ValueError, match="5 fix what honest clients say"):
         open_words(code, BASIS, {j: np.zeros((2, 1), np.uint32) for j in range(4)})
 
 
