@@ -207,6 +207,10 @@ def test_where_one_plays_each_part_a_row_left_out_modulo_one_prime_is_read_whate
     assert read(honest) == [0, 0]  # a control
     monkeypatch.setattr(sums.NoisySumsClient, "compare", lying)
     assert read(run_sums(policy(), data, **alone)) in (UNIT * honest.plan.quantizer(points)).tolist()
+    # By default another client plays the part, too.
+    with pytest.raises(SuspectedParties, match=r"nothing of this step was opened|play one part") as error:
+        run_sums(policy(), data)
+    assert "client-1" in error.value.parties
 
 
 def test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more():
