@@ -1,18 +1,20 @@
 """The nightly set, shard by shard: a file of tests, or a part; five mutants of a file of code; `.ci/lowest`.
 
     .ci/nightly                              # what has no record of this state of the files, the oldest first
+    .ci/nightly --mutants 60 mutants         # of mutants alone, for an hour
     .ci/nightly --minutes 60 secfc/deploy    # shards with this in their names, for an hour
     .ci/nightly --list                       # only name them
 
 Each shard that has ended has its row in `docs/nightly.md`, which is all that is kept: if the command is ended
 and begun again, it goes on with what is left.  Each processor runs one.  None begins after the minutes; what
-began goes on.
+began goes on.  Mutants of all files would take days: a night tries those of a few, the next night of others.
 Exits with 1 if a row, new or old, tells of failures.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import subprocess
@@ -245,6 +247,12 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="parts of names of shards")
     parser.add_argument("--minutes", type=float, default=360.0, help="after which no shard begins (360)")
     parser.add_argument(
+        "--mutants",
+        type=float,
+        default=10.0,
+        help="minutes after which, all else begun, no file of mutants does (10)",
+    )
+    parser.add_argument(
         "--seed", type=int, default=int(datetime.now(UTC).strftime("%Y%m%d")), help="(the day)"
     )
     parser.add_argument("--list", action="store_true", help="only name what is left")
@@ -257,10 +265,16 @@ def main() -> int:
         print(*due, sep="\n")
         due = []
     end = time.monotonic() + 60 * given.minutes
-    for row in run_shards(due, lambda name: run_shard(name, given.seed), end):
-        rows[row.name], scores = row, keep_score(scores, row)
-        write_record(rows, scores)
-        print(row, flush=True)
+    mutants = [name for name in due if name.startswith(MUTANTS)]
+    for shards, minutes in (
+        ([name for name in due if name not in mutants], math.inf),
+        (mutants, given.mutants),
+    ):
+        last = min(end, time.monotonic() + 60 * minutes)
+        for row in run_shards(shards, lambda name: run_shard(name, given.seed), last):
+            rows[row.name], scores = row, keep_score(scores, row)
+            write_record(rows, scores)
+            print(row, flush=True)
     return int(any(row.failed for row in rows.values()))
 
 

@@ -144,6 +144,19 @@ def test_each_night_takes_another_part_and_leaves_none(monkeypatch):
     assert sorted("".join(map("".join, found))) == [*"abcdefgh"]
 
 
+@pytest.mark.parametrize(("minutes", "ran"), [("0", ["a"]), ("9", ["a", "mutants of x"])])
+def test_a_night_ends_with_minutes_of_mutants(tmp_path, monkeypatch, minutes, ran):
+    page = tmp_path / "nightly.md"
+    write_record({}, [], page)
+    monkeypatch.setattr(night, "RECORD", page)
+    monkeypatch.setattr(night, "write_record", lambda rows, scores: write_record(rows, scores, page))
+    monkeypatch.setattr(night, "shard_names", lambda: ["mutants of x", "a"])
+    monkeypatch.setattr(night, "run_shard", lambda name, seed: row(name))
+    monkeypatch.setattr("sys.argv", ["nightly", "--mutants", minutes])
+    assert night.main() == 0
+    assert sorted(read_record(page.read_text())) == ran
+
+
 def test_shards_that_began_are_waited_for_and_none_begins_after_the_end():
     both = threading.Barrier(2)
 

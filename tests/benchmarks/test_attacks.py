@@ -29,7 +29,8 @@ def test_rows_the_page_and_the_picture(tmp_path, monkeypatch):
     assert server["auc"][1] > 0.8
     assert private["auc"][1] < 0.55
     assert private["rebuilt"] == 0
-    assert 3.9 < private["audited"] <= 4
+    # What questions that were not asked would have cost is not spent.
+    assert 3.6 < private["audited"] <= 4
     assert law["auc"][0] == pytest.approx(law["law_auc"], abs=0.03)
     text = page.read_text()
     assert text.startswith("before\n<!-- from code: attacks -->\n| algorithm |")

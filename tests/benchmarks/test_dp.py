@@ -194,8 +194,9 @@ def test_the_matrix_marks_what_is_lost(tmp_path, monkeypatch):
     (line,) = dp_matrix.table(rows).values()
     assert set(line) == set(dp_matrix.METHODS)
     assert min(line.values()) >= 0
-    spent = [row["spent"] for row in rows if row["cell"]["method"] == "ours"]
-    assert spent == [pytest.approx(1, rel=1e-4)]
+    # What questions that were not asked would have cost is not spent.
+    (spent,) = (row["spent"] for row in rows if row["cell"]["method"] == "ours")
+    assert 0.9 < spent <= 1
     assert dp_matrix.loses(line | {"ours": 2 * max(line.values())})
     assert not dp_matrix.loses(line | {"ours": min(line.values())})
     for name, chosen in dp_data.SETS.items():
