@@ -313,7 +313,7 @@ def test_sites_label_new_people_together_by_what_each_kept_of_the_run(
     result = secfc.fit(
         secfc.SecFC(3, 1, membership="joined", disclosure=built.algorithm.disclosure), held, seed=3,
         scale_features="standard" if scaled else None, bound=None if scaled else 4096.0,
-        coins=lambda name: SeededCoins(1, name),  # rows stand in the order of pseudonyms, and starts draw of them
+        coins=lambda name: SeededCoins(1, name),  # starts draw of rows in the order of pseudonyms
     )  # fmt: skip
     for name, labels in zip(new.names, result.predict(new), strict=True):
         assert done.results[name].tolist() == labels.tolist()
