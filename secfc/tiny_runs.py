@@ -271,7 +271,7 @@ def _compile_labeling() -> None:
     """Label rows as those who have many of them do, of each width that is common."""
     import numpy as np
 
-    from field.kernels.labeling import CenterFilter, label_tiles, sum_tiles, tile_rows
+    from field.kernels.labeling import CenterFilter, LabelBounds, label_tiles, sum_tiles, tile_rows
 
     centers, sums, sizes = np.array([[0, 0], [9, 9]]), np.zeros((2, 2), np.int64), np.zeros(2, np.int64)
     apart = CenterFilter.of(
@@ -279,7 +279,13 @@ def _compile_labeling() -> None:
     )
     for largest in (9, 2**15, 2**31 - 1):  # of the last differences leave int32
         tiles, labels = tile_rows(centers, largest), np.full(2, -1, np.int32)
-        label_tiles(tiles, apart, labels, sums, sizes, largest=largest)
+        bounds = LabelBounds(len(labels))
+        # Bounds are made once few rows moved, and then rows are left alone that theirs hold: here all.
+        for _ in range(4):
+            bounds.follow_centers(apart)
+            bounds.moved = label_tiles(
+                tiles, apart, labels, sums, sizes, largest=largest, bounds=bounds.of_rows(slice(None))
+            )
         sum_tiles(tiles, labels, sums, sizes)
 
 
