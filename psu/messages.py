@@ -84,8 +84,9 @@ def _shape(value: Any) -> str:
 
 
 @cache
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(kind))
+def _fields(kind: Any) -> tuple[str, ...] | None:
+    """Names of the fields of a dataclass; None of another type."""
+    return tuple(f.name for f in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 # What every value of a type takes: asked of each field of each message.
@@ -93,8 +94,13 @@ _SIZES: dict[type, int] = {int: 8, float: 8, bool: 1, type(None): 0}
 
 
 def _size(value: Any) -> int:
-    if (known := _SIZES.get(type(value))) is not None:
+    kind: Any = type(value)
+    if kind is np.ndarray:
+        return int(value.nbytes)
+    if (known := _SIZES.get(kind)) is not None:
         return known
+    if (names := _fields(kind)) is not None:
+        return sum([_size(getattr(value, name)) for name in names])
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, bytes):
@@ -103,9 +109,6 @@ def _size(value: Any) -> int:
         return len(value.encode())
     if isinstance(value, tuple):
         return 4 * len(value)
-    if dataclasses.is_dataclass(value):
-        kind: Any = type(value)
-        return sum([_size(getattr(value, name)) for name in _fields(kind)])
     return 1 if isinstance(value, Enum) else 8
 
 

@@ -477,15 +477,17 @@ class LinearDigest:
 
 
 _NONCE = modes.GCM(bytes(12))
-_REDUCTION = 0xE1 << 120
 
 
 def _hash_length(size: int, key: bytes) -> int:
     """GHASH of so many zero bytes: their length in bits times the key, in GF(2**128)."""
-    # Bits in the order of GCM, the first one for 1: the length's are those before the middle.
-    shifted, total = int.from_bytes(key, "big"), 0
-    for bit in range(63, -1, -1):
-        if 8 * size >> bit & 1:
-            total ^= shifted
-        shifted = shifted >> 1 ^ (_REDUCTION if shifted & 1 else 0)
-    return total
+    # Bits in the order of GCM, the first one for 1: the length's are the 64 before the middle, so the product
+    # has 63 bits behind the 128 of the key.
+    bits, factor, product = 8 * size, int.from_bytes(key, "big"), 0
+    while bits:
+        lowest = bits & -bits
+        product ^= factor * lowest
+        bits ^= lowest
+    # x**128 is 1 + x + x**2 + x**7.
+    over = (product & ((1 << 63) - 1)) << 65
+    return product >> 63 ^ over ^ over >> 1 ^ over >> 2 ^ over >> 7

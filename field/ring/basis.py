@@ -36,6 +36,10 @@ FOLD_LIMIT = 256
 MAX_LANES = 4
 # Residues of two arrays, below which NumPy adds them faster than kernels, a call of which each lane takes.
 FEW = 1 << 13
+# Products of a matrix by another, below which NumPy adds them up faster, and terms of a sum of them within 64
+# bits: each product is below 2**60.
+FEW_PRODUCTS = 1 << 11
+TERMS = 16
 # Bytes of arrays, below which a second thread takes longer to be woken than it saves.
 SHORT = 1 << 18
 
@@ -287,6 +291,9 @@ class Basis:
         Both are canonical residues.
         """
         if self.can_fold:
+            if matrix.shape[2] <= TERMS and matrix.size * columns.shape[2] < FEW_PRODUCTS:
+                sums = np.matmul(matrix.astype(np.uint64), columns.astype(np.uint64))
+                return np.asarray(sums % self.column(3, np.uint64), self.dtype)
             from field.ring import pseudo_mersenne
 
             return pseudo_mersenne.matmul(matrix, columns, self.primes)

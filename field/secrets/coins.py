@@ -22,7 +22,7 @@ from field.arrays import Array
 from field.cached import cached_property
 
 _BLOCK = 1 << 20
-_ZEROS = bytes(_BLOCK)
+_ZEROS = memoryview(bytes(_BLOCK))
 # One key encrypts one counter stream from block 0: 2**64 bytes and more before it repeats.
 _COUNTER = modes.CTR(bytes(16))
 
@@ -58,7 +58,7 @@ class Coins:
         # update_into writes exactly as many bytes as it reads for a stream mode.
         for start in range(0, view.nbytes, _BLOCK):
             piece = view[start : start + _BLOCK]
-            self._stream.update_into(memoryview(_ZEROS)[: piece.nbytes], piece)
+            self._stream.update_into(_ZEROS[: piece.nbytes], piece)
 
     def mask(self, out: Array) -> None:
         """XOR uniform bytes into a C-contiguous array, the same bytes that `fill` would have written."""

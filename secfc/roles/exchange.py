@@ -242,7 +242,9 @@ class Envelope:
 
     def header(self) -> Envelope:
         """The message without its contents."""
-        return Envelope(self.round, self.sender, self.recipient, self.kind, self.nbytes, self.phase)
+        other = object.__new__(Envelope)  # as `Exchange.change`
+        other.__dict__.update(self.__dict__, body=None)
+        return other
 
 
 @dataclass(frozen=True, repr=False)
@@ -320,7 +322,7 @@ class Mailbox:
     def wait(self, exchange: Exchange) -> None:
         """The party waits for this from now on: what it took before a crash, or is older, is too late."""
         # What the party says is not its mailbox's to keep: it may be all its shares.
-        self.awaited = exchange.change(send={})
+        self.awaited = exchange.change(send={}) if exchange.send else exchange
         if exchange.taken:
             self.forget_rounds(exchange.taken)
         first = exchange.first
@@ -361,7 +363,8 @@ class Mailbox:
         """What came of what the party waits for; with it older messages of the same senders are gone."""
         due, messages = self.awaited.due, self._messages
         awaited = {sender: due(messages[sender]) for sender in self.awaited.expect}
-        awaited |= dict.fromkeys(self.ended(), END)
+        if self._ends:
+            awaited |= dict.fromkeys(self.ended(), END)
         rounds = {sender: number for sender, number in awaited.items() if number is not None}
         inbox = Inbox({sender: messages[sender][number] for sender, number in rounds.items()}, rounds)
         self.forget_rounds(rounds)
@@ -369,8 +372,10 @@ class Mailbox:
 
     def forget_rounds(self, rounds: Mapping[PartyId, int]) -> None:
         """The party has taken these rounds of these senders, so they and what is older are too late."""
+        taken = self._taken
         for sender, number in rounds.items():
-            self._taken[sender] = max(self._taken.get(sender, -1), number)
+            if number > taken.get(sender, -1):
+                taken[sender] = number
             self._drop(sender, number + 1)
 
     def taken(self, sender: PartyId) -> int:
