@@ -176,8 +176,9 @@ def test_a_message_beyond_what_is_allowed_is_not_read(monkeypatch):
 
     async def converse(maximum):
         links = await mesh(["a", "b"])
-        speaking = run_party(says(CodedDistances(np.ones((1, 2, 99), np.uint32))), links["a"], patience=0.3)
-        hearing = run_party(listens(), links["b"], patience=0.3, maximum=maximum)
+        options = {"patience": 0.3, "rejoin": 0.0}
+        speaking = run_party(says(CodedDistances(np.ones((1, 2, 99), np.uint32))), links["a"], **options)
+        hearing = run_party(listens(), links["b"], maximum=maximum, **options)
         return (await asyncio.gather(speaking, hearing))[1]
 
     assert asyncio.run(converse(1 << 10)) == ["a"]
