@@ -19,7 +19,9 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.data.federation import Federation
 from secfc.disclosure.noise.in_shares import ReleaseCounts
-from secfc.disclosure.noise.sums import NoisySums, NoisySumsServer, SumsQuestion
+from secfc.disclosure.noise.sums import NoisySums
+from secfc.disclosure.noise.sums_question import SumsQuestion
+from secfc.disclosure.noise.sums_server import NoisySumsServer
 from secfc.feddp import (
     OURS,
     PAPER,

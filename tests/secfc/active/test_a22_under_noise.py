@@ -23,7 +23,7 @@ from secfc.disclosure.checked.products import PROOFS, HolderCheck, ProductVerifi
 from secfc.disclosure.compare import candidates, session
 from secfc.disclosure.compare.candidates import NearestShell
 from secfc.disclosure.decoded import replies
-from secfc.disclosure.noise import sums
+from secfc.disclosure.noise import sums_client, sums_question
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import short
@@ -62,7 +62,7 @@ def adding(kind, number, place, first=False):
 def silence_noise(monkeypatch):
     """What is opened is then exact."""
     monkeypatch.setattr(
-        sums, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
+        sums_client, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
     )
 
 
@@ -186,7 +186,7 @@ def test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums(monkeypatch):
 
 
 def test_where_one_plays_each_part_a_row_left_out_modulo_one_prime_is_read_whatever_the_noise(monkeypatch):
-    compare = sums.NoisySumsClient.compare
+    compare = sums_client.NoisySumsClient.compare
 
     def lying(self, match, *more):
         """Client 1 takes the first row out of the first shell, in the first lane of the first question."""
@@ -205,7 +205,7 @@ def test_where_one_plays_each_part_a_row_left_out_modulo_one_prime_is_read_whate
     alone = {"threshold": secfc.Threshold(1, deviating=0)}
     honest = run_sums(policy(), data, **alone)
     assert read(honest) == [0, 0]  # a control
-    monkeypatch.setattr(sums.NoisySumsClient, "compare", lying)
+    monkeypatch.setattr(sums_client.NoisySumsClient, "compare", lying)
     assert read(run_sums(policy(), data, **alone)) in (UNIT * honest.plan.quantizer(points)).tolist()
     # By default another client plays the part, too.
     with pytest.raises(SuspectedParties, match=r"nothing of this step was opened|play one part") as error:
@@ -221,10 +221,11 @@ def test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more():
     assert (false.centers != honest.centers).any()
     code, told = false.plan.code, [e for e in false.transcript.envelopes if e.kind == "CodedCenters"]
     words = {false.plan.clients.index(e.sender): e.body.values for e in told if e.round == told[0].round}
-    shift = sums.opened_numbers(false.plan, code.interpolate(words, 2)) - sums.opened_numbers(
-        false.plan, code.interpolate({**words, false.plan.clients.index(DEVIATING): true[0]}, 2)
+    honestly = {**words, false.plan.clients.index(DEVIATING): true[0]}
+    got, expected = (
+        sums_question.opened_numbers(false.plan, code.interpolate(each, 2)) for each in (words, honestly)
     )
-    assert np.argwhere(shift).tolist() == [[0, 0]]
+    assert np.argwhere(got - expected).tolist() == [[0, 0]]
 
 
 def with_one_alone():
@@ -265,7 +266,7 @@ def test_a_row_of_ones_own_whose_distance_wraps_counts_as_a_near_one_and_moves_n
         whose = np.flatnonzero(moved.any(axis=1))
         assert len(whose) == (lanes == 1)
         for h in whose:
-            unit = sums.count_unit(int(each.detail[1]), 2)
+            unit = sums_question.count_unit(int(each.detail[1]), 2)
             assert moved[h].tolist() == [*(UNIT * (far - centers[h])).tolist(), UNIT * unit]
 
 

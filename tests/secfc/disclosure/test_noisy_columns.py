@@ -17,7 +17,7 @@ from field.secrets.coins import SeededCoins
 from secfc import tiny_runs
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan, ColumnLayout
-from secfc.disclosure.noise import sums
+from secfc.disclosure.noise import sums_client, sums_question
 from secfc.errors import IncompatibleOptions, InputError
 from secfc.kmeans.centers import nearest_center
 from secfc.privacy import Bound
@@ -59,7 +59,7 @@ def run_columns(way, data, **settings):
 
 def silence_noise(monkeypatch):
     monkeypatch.setattr(
-        sums, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
+        sums_client, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
     )
 
 
@@ -152,7 +152,7 @@ def test_a_column_that_an_owner_makes_up_never_has_others_columns_of_a_far_row_c
     far[0, 0] = 1e9  # beyond the last shell
     ((got, _, _),) = opened(result, points)
     ((_, expected, _),) = opened(result, far[1:])
-    unit = sums.count_unit(result.plan.radius, result.plan.d)
+    unit = sums_question.count_unit(result.plan.radius, result.plan.d)
     assert lanes == {1 + checked}
     assert int((got - expected)[0, -1]) == (0 if checked else UNIT * unit)
 

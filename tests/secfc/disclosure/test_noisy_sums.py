@@ -23,7 +23,7 @@ from secfc.algorithm import PublicFacts
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded_kmeans.run_summary import placed_centers
 from secfc.disclosure.checked import products
-from secfc.disclosure.noise import sums
+from secfc.disclosure.noise import sums_client, sums_question, sums_server
 from secfc.errors import (
     BudgetSpent,
     FaultyServer,
@@ -84,9 +84,9 @@ def opened(result, points):
             continue
         detail, k = asked[number].detail, asked[number].k
         radius = int(detail[1])
-        unit = sums.count_unit(radius, d)
+        unit = sums_question.count_unit(radius, d)
         expected, _ = plain_step(rows, detail[2:-n].reshape(k, d), radius, unit)
-        got = sums.opened_numbers(plan, plan.code.interpolate(each, 2))
+        got = sums_question.opened_numbers(plan, plan.code.interpolate(each, 2))
         found.append((got, expected, shell_sensitivity(radius, unit)))
     return found
 
@@ -120,7 +120,7 @@ WAYS = (
 @pytest.mark.parametrize("more", WAYS)
 def test_without_noise_the_sums_of_integers_are_opened_bit_for_bit(monkeypatch, more):
     monkeypatch.setattr(
-        sums, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
+        sums_client, "wide_noise", lambda s, d, shape, basis, coins: basis.reduce(np.zeros(shape, int))
     )
     data, points = people(n=more.get("n", 4), d=(d := more.get("d", 2)))
     way = policy(dealer=more.get("deals", "server"), steps=more.get("steps", 2))
@@ -131,7 +131,7 @@ def test_without_noise_the_sums_of_integers_are_opened_bit_for_bit(monkeypatch, 
         assert (got == expected).all()
         assert expected[:, -1].any()
     # Each person is counted once, whoever holds the row.
-    assert found[0][1][0, -1] <= UNIT * sums.count_unit(result.plan.radius, d) * len(points)
+    assert found[0][1][0, -1] <= UNIT * sums_question.count_unit(result.plan.radius, d) * len(points)
 
 
 def test_noise_lies_on_all_that_is_opened(usual):
@@ -148,9 +148,9 @@ def noise_of(code, way, k, *, who=None, party=coins):
     question, and how to deal for it, or for another, once more."""
     names = tuple(f"client-{j}" for j in range(code.n))
     plan = SimpleNamespace(code=code, clients=names, d=2, digest=lambda: bytes(32))
-    asked = sums.SumsQuestion(0, 1000, np.zeros((k, 2), np.int64), tuple(range(code.n)))
+    asked = sums_question.SumsQuestion(0, 1000, np.zeros((k, 2), np.int64), tuple(range(code.n)))
     clients = [
-        sums.NoisySumsClient(SimpleNamespace(plan=plan, name=name, me=j), way, party(name), 1)
+        sums_client.NoisySumsClient(SimpleNamespace(plan=plan, name=name, me=j), way, party(name), 1)
         for j, name in enumerate(names)
     ]
 
@@ -159,7 +159,7 @@ def noise_of(code, way, k, *, who=None, party=coins):
         dealt = [client.deal(question, asked) for client in clients[:who]]
         shares = [functools.reduce(code.basis.add, each) for each in zip(*dealt, strict=True)]
         values = code.interpolate(dict(enumerate(shares[: code.threshold(2)])), 2)
-        return sums.opened_numbers(plan, values).astype(float)
+        return sums_question.opened_numbers(plan, values).astype(float)
 
     return deal(), asked, deal
 
@@ -242,7 +242,7 @@ def test_without_points_of_the_server_cones_are_asked_about_and_the_radius_that_
     # The mean of all rows; cones around it, twice; clusters of these.
     assert [(each.k, int(each.detail[1])) for each in asked] == [(1, 1920), (6, 1920), (6, 1357), (3, 959)]
     for (got, _, _), each in zip(opened(result, points), asked, strict=True):
-        weight = float(got[:, -1].sum()) / UNIT / sums.count_unit(int(each.detail[1]), 2)
+        weight = float(got[:, -1].sum()) / UNIT / sums_question.count_unit(int(each.detail[1]), 2)
         assert weight == pytest.approx(60, rel=0.1)  # all rows lie within them
 
 
@@ -292,11 +292,11 @@ def test_a_start_among_cones_is_worth_its_questions_also_where_the_radius_is_loo
     assert np.median(kept) < 0.15
     if loose > 2:
         # A control: within the radius that was given noise stays as wide as that is.
-        monkeypatch.setattr(sums, "next_radius", lambda found, plan, radius: radius)
+        monkeypatch.setattr(sums_server, "next_radius", lambda found, plan, radius: radius)
     else:
         # Another: of directions that are alike no question says where rows lie apart.
         monkeypatch.setattr(
-            sums,
+            sums_server,
             "discrete_gaussian",
             lambda sigma, shape, coins: np.arange(1, shape[0] + 1)[:, None] * np.ones(shape),
         )
@@ -364,7 +364,7 @@ def test_the_law_is_that_of_a_step_of_feddp_where_every_row_lies_within_the_radi
     rng = np.random.default_rng(0)
     centers = np.array([[900, 0, 0], [-900, 0, 0]])
     rows = centers[np.arange(30) % 2] + rng.integers(-100, 101, (30, 3))
-    unit, replaced = sums.count_unit(200, 3), Neighbors("replace")
+    unit, replaced = sums_question.count_unit(200, 3), Neighbors("replace")
     found, _ = plain_step(rows, centers, 200, unit)
     labels = labels_of(rows, None, centers.astype(float), 1.0)
     assert (found[:, :-1] == UNIT * sums_of(rows - centers[labels], labels, 2)).all()
@@ -412,7 +412,7 @@ def test_a_server_that_asks_clients_about_different_centers_is_suspected():
 @pytest.mark.parametrize(
     ("place", "value", "why"),
     [
-        (1, sums.LEAST_RADIUS - 1, "radius"),
+        (1, sums_question.LEAST_RADIUS - 1, "radius"),
         (1, 1 << 20, "radius"),
         (2, 1 << 20, "centers"),
         (2, -(1 << 63), "centers"),
@@ -437,9 +437,9 @@ def test_questions_beyond_what_is_agreed_are_refused(place, value, why):
 
 def test_a_server_that_asks_once_more_is_refused(monkeypatch):
     data, _ = people()
-    init = sums.NoisySumsServer.__init__
+    init = sums_server.NoisySumsServer.__init__
     monkeypatch.setattr(
-        sums.NoisySumsServer, "__init__", lambda self, c, noise, steps: init(self, c, noise, steps + 1)
+        sums_server.NoisySumsServer, "__init__", lambda self, c, noise, steps: init(self, c, noise, steps + 1)
     )
     with pytest.raises(FaultyServer, match="more than the plan has"):
         run_sums(policy(), data)
@@ -449,12 +449,12 @@ def test_a_server_cannot_have_a_release_under_noise_that_an_earlier_one_told(usu
     """It leaves two out in turn, so the others deal anew, and lets the first pay for something else."""
     plan, way, names = usual[0].plan, policy(absent=1), usual[0].plan.clients
     clients = [
-        sums.NoisySumsClient(SimpleNamespace(plan=plan, name=c, me=j), way.noise(4, 1), coins(c), 3)
+        sums_client.NoisySumsClient(SimpleNamespace(plan=plan, name=c, me=j), way.noise(4, 1), coins(c), 3)
         for j, c in enumerate(names)
     ]
 
     def ask(whom, dealers, radius=1000):
-        asked = sums.SumsQuestion(0, radius, np.zeros((1, 2), np.int64), dealers)
+        asked = sums_question.SumsQuestion(0, radius, np.zeros((1, 2), np.int64), dealers)
         question = SimpleNamespace(detail=asked.detail(4), digest=asked.detail(4).tobytes())
         for j in whom:
             clients[j].deal(question, asked)
@@ -472,7 +472,7 @@ def test_a_server_cannot_have_a_release_under_noise_that_an_earlier_one_told(usu
 
 def lie(monkeypatch, member):
     """A member that counts the first row a thousand times more in the first shell."""
-    compare = sums.NoisySumsClient.compare
+    compare = sums_client.NoisySumsClient.compare
 
     def lying(self, *arguments):
         held = yield from compare(self, *arguments)
@@ -481,7 +481,7 @@ def lie(monkeypatch, member):
             parts[:, 0, 0] = (parts[:, 0, 0] + 1000) % self.plan.code.basis.column(1, np.uint32)
         return held
 
-    monkeypatch.setattr(sums.NoisySumsClient, "compare", lying)
+    monkeypatch.setattr(sums_client.NoisySumsClient, "compare", lying)
 
 
 @pytest.mark.parametrize("checked", [True, False])
@@ -494,7 +494,7 @@ def test_a_member_that_counts_a_row_more_often_than_once_ends_the_run(monkeypatc
         with pytest.raises(SuspectedParties):
             run_sums(policy(), data, **way)
         return
-    monkeypatch.setattr(sums.NoisySumsClient, "check_labels", lambda *_: iter(()))
+    monkeypatch.setattr(sums_client.NoisySumsClient, "check_labels", lambda *_: iter(()))
     got, expected, sensitivity = opened(run_sums(policy(), data, **way), points)[0]
     assert abs(int(got[0, -1] - expected[0, -1])) > 100 * sensitivity
 
