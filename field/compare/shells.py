@@ -52,6 +52,9 @@ SHELLS = 6
 UNIT = 1 << 7
 # floor(UNIT 2**(-j/2)) is the root of UNIT**2 / 2**j, rounded down.
 WEIGHTS = tuple(math.isqrt(UNIT**2 >> j) for j in range(SHELLS))
+# By which shells are told apart in one number, and clusters, four in each of further ones.
+SHELL_CODES, CLUSTER_CODES = (-3, -2, -1, 1, 2, 3), (-2, -1, 1, 2)
+CODED = 3 + 2 * UNIT  # what absolute values of one row's codes add up to, at most
 
 
 def shell_squares(radius: int) -> tuple[int, ...]:
@@ -212,6 +215,20 @@ def shell_weights(basis: Basis, summed: Array) -> tuple[Array, Array]:
     whole, others = total.astype(basis.dtype), summed[:, SHELLS:]
     last = subtract(basis, whole, others.sum(axis=1, dtype=np.uint64) % basis.column(2, np.uint64))
     return whole, np.concatenate([others, last[:, None]], axis=1).astype(basis.dtype)
+
+
+def code_rows(basis: Basis, summed: Array) -> Array:
+    """Shares (lanes, 1 + ceil((k - 1) / 4), m) of few numbers a row that tell its shell and its cluster.
+
+    summed: of `sum_outcomes`.  Rows of different shells differ in the first, and rows of one shell that weigh
+    in different clusters in others.
+    """
+    each, width = summed.astype(np.int64), len(CLUSTER_CODES)
+    found = [np.array(SHELL_CODES) @ each[:, :SHELLS]]  # below 12 * 2**30
+    for first in range(SHELLS, each.shape[1], width):
+        part = each[:, first : first + width]
+        found.append(np.array(CLUSTER_CODES[: part.shape[1]]) @ part)
+    return np.asarray(np.stack(found, axis=1) % basis.column(3), basis.dtype)
 
 
 def residual_sums(basis: Basis, sums: Array, weights: Array, centers: Array, unit: int) -> Array:

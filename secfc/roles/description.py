@@ -36,7 +36,7 @@ from field.cached import cached_property
 from field.ring.errors import InvalidValue
 
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
-PROTOCOL = 18
+PROTOCOL = 19
 
 # A description is not longer, in bytes.
 MAXIMUM = 1 << 20

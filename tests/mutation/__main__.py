@@ -90,6 +90,7 @@ TARGETS = {
     "secfc/transport/checkpoint.py": [A8, "tests/secfc/transport/test_checkpoint.py"],
     "secfc/disclosure/noise/noise.py": [A8, "tests/secfc/disclosure/test_noise.py"],
     "secfc/disclosure/noise/in_shares.py": ["tests/secfc/disclosure/test_noise.py"],
+    "secfc/disclosure/noise/sums.py": ["tests/secfc/disclosure/test_noisy_sums.py"],
     "secfc/disclosure/checked/parts.py": ["tests/secfc/disclosure/checked/test_checked_words.py"],
     "secfc/coded_kmeans/query_order.py": [
         "tests/secfc/active/test_a3_questions.py",

@@ -320,7 +320,7 @@ class ProductWords(Message, tag=231):
     """Responder to responder: its shares of two masked numbers and of their product, which must fit.
 
     values: (lanes, 3 repetitions) residues, where sums over segments are opened 4; what they are shares of is
-    uniform, or follows.
+    uniform, or follows.  Noisy sums have more: shares of sums of labels, with noise.
 
     Under OwnLabels(): responder, responder.  Seen: two uniform numbers a repetition and segment, and
     their product.  By deviating: lies on no polynomial with the honest ones: `SuspectedParties`.
@@ -328,9 +328,15 @@ class ProductWords(Message, tag=231):
     Under OwnLabels(dealer=None): as under `OwnLabels()`, committee members in place of responders.  Seen:
     as under `OwnLabels()`.  By deviating: as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(dealer="server"); NoisySums(): as under `OwnLabels()`.
+    Under FinalLabelsOnly(dealer="server"): as under `OwnLabels()`.
 
-    Under FinalLabelsOnly(); NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.
+    Under FinalLabelsOnly(): as under `OwnLabels(dealer=None)`.
+
+    Under NoisySums(): as under `OwnLabels()`.  Seen: also noisy sums of labels.  By deviating: as under
+    `OwnLabels()`.
+
+    Under NoisySums(dealer=None): as under `OwnLabels(dealer=None)`.  Seen: also noisy sums of labels.  By
+    deviating: as under `OwnLabels()`.
 
     Under "with hidden membership": client, client (counts hidden).  Seen: two uniform numbers a
     repetition and segment, and their product.  By deviating: lies on no polynomial with the honest ones:

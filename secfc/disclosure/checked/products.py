@@ -25,6 +25,9 @@ member tells a size, nor a digest of words, without those of all responders: so 
 there.  Before 7, members may hear what the dealer's masks add up to, and so V: it is uniform by u, also of
 false sums.
 
+Where labels are of several lanes, and noise that is alike in all hides what is opened of them, 7 has sums
+more that must be alike as well, under noise that is dealt in 0.
+
 Numbers of several segments are opened as sums over these: under shared masks that add up to 0 over segments,
 dealt in 0 by all.  A fourth word a repetition, a sum of these masks under one of the kind, shows that
 they do.
@@ -50,6 +53,7 @@ import numpy as np
 from field.arrays import Array
 from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
+from field.code.lane_check import lanes_agree
 from field.code.masking import deal_part, expand_share, seeded_receivers, weighted_part
 from field.code.product_check import ProductCheck, SquareFold, least_repetitions
 from field.code.reply_check import OffPolynomial, open_words, sum_last
@@ -95,7 +99,8 @@ class CheckedProducts:
     basis: of products.  context: 32 bytes, of this check alone.  length: of the inner products that all of
     them are checked by.  responders: numbers of clients.  others: who may have dealt labels falsely.
     what: is checked, for errors.  blinded: so many numbers are opened as sums over segments.  width: of
-    vectors whose squares are folded first; 0 for none.
+    vectors whose squares are folded first; 0 for none.  alike: so many sums are opened to see that lanes
+    agree (`field.code.lane_check`).
     """
 
     plan: CodedPlan
@@ -107,6 +112,7 @@ class CheckedProducts:
     what: str = "sums of rows"
     blinded: int = 0
     width: int = 0
+    alike: int = 0
 
     @cached_property
     def check(self) -> ProductCheck:
@@ -137,7 +143,7 @@ class CheckedProducts:
         return suspect_parties(kind, why, responders=names, dealers=self.others, **others)
 
     def accept(self, words: Mapping[int, Array]) -> None:
-        """Raises SuspectedParties unless the words (lanes, 3 repetitions) of all responders fit."""
+        """Raises SuspectedParties unless the words (lanes, 3 repetitions + alike) of all responders fit."""
         try:
             opened = open_words(self.plan.code, self.basis, words)  # (lanes, ell, 3 repetitions)
         except OffPolynomial:
@@ -145,9 +151,11 @@ class CheckedProducts:
                 "ProductWords",
                 "what responders said of products lies on no polynomial; nothing of this step was opened",
             ) from None
-        triples, zeros = np.split(opened, [3 * self.repetitions], axis=2)
+        ends = 3 * self.repetitions, opened.shape[2] - self.alike
+        triples, zeros, alike = np.split(opened, ends, axis=2)
         u, v, h = (np.ascontiguousarray(triples[:, :, i::3]) for i in range(3))
-        if not self.check.fits((u, v, h)) or add_segments(self.basis, zeros).any():
+        fit = self.check.fits((u, v, h)) and not add_segments(self.basis, zeros).any()
+        if not fit or not lanes_agree(self.basis, alike):
             raise self.suspected(
                 "ProductWords",
                 f"{self.what} do not fit the shares of labels and rows; nothing of this step was opened",
@@ -240,18 +248,24 @@ class ProductVerifier:
         return reduce(asked.basis.add, (*own, *(message.values for message in received.values())), total)
 
     def verify(
-        self, talk: Talk, claims: Sequence[Claim], squared: tuple[Array, Array] | None = None
+        self,
+        talk: Talk,
+        claims: Sequence[Claim],
+        squared: tuple[Array, Array] | None = None,
+        alike: Callable[[Coins], Array] | None = None,
     ) -> Role[None]:
         """All steps after products are dealt.
 
         claims: of inner products that together have the length of the check, with those of squares.  squared:
-        vectors (lanes, n, width), and what their squares (lanes, n) are said to be.
+        vectors (lanes, n, width), and what their squares (lanes, n) are said to be.  alike: from coins, my
+        shares (lanes, alike) of sums that are to be the same integers in all lanes.
 
         Raises StalledStep; SuspectedParties if something does not fit, or coins were told differently.
         """
         asked, check = self.asked, self.asked.check
         coins, claimed = yield from self._claimed(talk, claims, squared)
         zeros = self._masked_zeros(coins)
+        sums = [] if alike is None else list(alike(coins[0]).swapaxes(0, 1))
         products = [check.block_products(left, right) for left, right, _ in claimed]
         dealt = yield from self.reduce_products(talk, np.concatenate(products, axis=1))
         z = [asked.point(each) for each in (yield from self._opened(talk))]
@@ -281,7 +295,7 @@ class ProductVerifier:
             for pair, end, at in zip(sides, ends, y, strict=True)
             for values in (*pair, end)
         ]
-        mine = np.stack([*words, *zeros], axis=1)
+        mine = np.stack([*words, *zeros, *sums], axis=1)
         told = dict.fromkeys(self.others, ProductWords(mine))
         received = yield from talk(told, self.others, ProductWords)
         for j, message in received.items():

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from field.arrays import Array
-from field.compare.shells import UNIT, shell_modulus, shell_sensitivity
+from field.code.lane_check import LEAST_PRIME, REPETITIONS, SPREAD, noise_deviation, row_sensitivity
+from field.compare.shells import CODED, UNIT, shell_modulus, shell_sensitivity
 from field.ring.noise import discrete_gaussian
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
@@ -180,15 +181,44 @@ class NoisySums(ExactPolicy):
                 "counts: lower t or absent"
             )
         whole = discrete_multiplier(self.budget, honest, shell_sensitivity(LEAST_RADIUS, 1))
-        each = whole * math.sqrt(self.steps)
+        left = whole**-2 - self.cost_of_checks(n, t)
+        if left <= 0:
+            raise PrivacyError(
+                f"epsilon={self.budget.epsilon:g} for {self.steps} steps of n={n} clients: checks of "
+                "labels cost as much. Raise epsilon, or ask for fewer steps"
+            )
+        each = math.sqrt(self.steps / left)
         return Noise(discrete_gaussian, self.neighbors, 1, each, each, honest)
 
+    @property
+    def checks(self) -> int:
+        """Checks of labels that a client takes part in, at most: without who is lost it is asked anew."""
+        return self.steps + self.absent
+
+    def cost_of_checks(self, n: int, t: int) -> float:
+        """z**-2, z the multiplier of the Gaussian noise on all that checks of labels open together.
+
+        They have R = 2 ell + 2 t - 1 responders, whose noises have the variance `SPREAD`**2 / R each; t of
+        them may collude.  If the server has others respond each time there are (n - t) / (R - t) checks for
+        one that a client is in.  With ell segments' sums that is ell R / (R - t)**2 <= 3/4 of n - t.
+        """
+        moved = row_sensitivity(CODED)
+        return 0.75 * self.checks * (n - t) * (moved / SPREAD) ** 2 if t else 0.0
+
     def releases(self, n: int, t: int, k: int, d: int) -> Event:
-        """All that a run opens at most: no question has a smaller radius, and none more numbers."""
+        """All that a run opens at most: no question has a smaller radius, and none more numbers.
+
+        What checks of labels open counts as one sum more, of t + 1 noises.
+        """
         noise, least = self.noise(n, t), shell_sensitivity(LEAST_RADIUS, 1)
         each = noise.sums / math.sqrt(noise.honest)
         asked = DistributedDiscreteGaussian(each, each * least, noise.honest, GROUPS * k * (d + 1))
-        return Composed((asked,) * self.steps)
+        if not t:
+            return Composed((asked,) * self.steps)
+        each = 1 / math.sqrt((t + 1) * self.cost_of_checks(n, t))
+        size = self.checks * n * n * REPETITIONS
+        checked = DistributedDiscreteGaussian(each, noise_deviation(n), t + 1, size)
+        return Composed((asked,) * self.steps + (checked,))
 
     def released(self, plan: CodedPlan) -> Event:
         """All that a run under this plan opens at most."""
@@ -228,6 +258,7 @@ class NoisySums(ExactPolicy):
         widest, basis = 2 * plan.radius, plan.code.basis
         one = math.ceil(self.deviation_within(plan, widest))
         sums = 2 * (plan.m * UNIT * max(widest, count_unit(widest, plan.d)) + plan.code.n * REACH * one)
+        small = basis.lanes > 1 and min(basis.primes) <= LEAST_PRIME
         needed = max(sums, shell_modulus(widest, plan.longest, 2 * plan.radius))
         refuse_broken(
             self,
@@ -246,6 +277,11 @@ class NoisySums(ExactPolicy):
                 (("init", "random"),),
             ),
             Rule(
+                small, "basis", basis.primes,
+                f"of primes below {LEAST_PRIME} labels are not checked to be alike modulo all",
+                (("basis", None),),
+            ),
+            Rule(
                 needed >= basis.modulus, "basis", basis.primes,
                 f"weighted sums and their noise take a modulus above 2**{needed.bit_length()}",
                 (("basis", None),),
@@ -256,7 +292,7 @@ class NoisySums(ExactPolicy):
     def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         sharing = LabelSharing(hidden=True)
         keeper = yield from sharing_client(self.how(plan), sharing, plan, name, coins)
-        return NoisySumsClient(keeper, self.noise(plan.code.n, plan.code.t), coins, self.steps)
+        return NoisySumsClient(keeper, self.noise(plan.code.n, plan.code.t), coins, self.steps, self.checks)
 
     def server(
         self, plan: CodedPlan, screening: Screening, *, coins: Coins, threads: int
@@ -285,6 +321,7 @@ class NoisySums(ExactPolicy):
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         return (
-            f"noisy sums and weights of the clusters after each of {self.steps} steps (so did every client)",
+            f"noisy sums and weights of the clusters after each of {self.steps} steps (so did every client, "
+            "and noisy sums of labels)",
             "no label of any point, no size of a cluster, and no distance of a point",
         )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from fractions import Fraction
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
 
 from field.arrays import Array
+from field.code.lane_check import count_sums, noise_deviation, weigh_numbers
 from field.code.masking import deal_values
 from field.code.rows import ClusterSums, CodedRows
 from field.compare import shells
@@ -30,7 +33,7 @@ from secfc.disclosure.noise.sums_question import SumsQuestion
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.disclosure.owner_labels.multiplication import cut_segments, public_shares
 from secfc.disclosure.owner_labels.run_state import HeldLabels
-from secfc.errors import FaultyServer
+from secfc.errors import BudgetSpent, FaultyServer
 from secfc.roles.blame import suspect_parties
 from secfc.roles.exchange import SERVER, STRIDE, Role
 from secfc.roles.messages import Message, check_residues
@@ -40,9 +43,10 @@ COMPARED = STRIDE // 4
 
 
 class NoisySumsClient:
-    """A client's answers.  keeper: how it compares and shares labels.  limit: of paid questions.
+    """A client's answers.  keeper: how it compares and shares labels.
 
-    A question that is put anew carries the noise that it had, see `NoiseDealer`.
+    limit: of paid questions; checks: of labels, that are paid for.  A question that is put anew carries the
+    noise that it had, see `NoiseDealer`.
     """
 
     opens: ClassVar[bool] = False
@@ -50,8 +54,11 @@ class NoisySumsClient:
     kept: ClassVar[None] = None
     settled: ClassVar[None] = None
 
-    def __init__(self, keeper: OwnerLabelsClient, noise: Noise, coins: Coins, limit: int) -> None:
+    def __init__(
+        self, keeper: OwnerLabelsClient, noise: Noise, coins: Coins, limit: int, checks: int
+    ) -> None:
         self.keeper, self.noise, self.coins = keeper, noise, coins
+        self.checks = self.paid_checks = checks
         self.plan, self.name, self.me = keeper.plan, keeper.name, keeper.me
         self.paid = NoiseDealer(keeper.plan, keeper.name, noise, coins, limit)
 
@@ -123,20 +130,37 @@ class NoisySumsClient:
     def check_labels(self, match: ComparisonSession, steps: AnswerRounds, summed: Array | None) -> Role[None]:
         """Check that each row is in one shell, and weighs in one cluster, if I respond; else others do.
 
-        A row counted more often would move sums further than noise covers.  Raises SuspectedParties.
+        A row counted more often would move sums further than noise covers, and one that lanes have in other
+        shells or clusters would be told beside the noise, which they have alike.  Raises SuspectedParties,
+        and BudgetSpent for a check beyond those that are paid for: each opens sums of labels under noise.
         """
-        products, code = self.keeper.products, self.plan.code
-        verifier = None if summed is None else products.verifier(match, 3 * self.plan.m)
+        products, basis, alike = self.keeper.products, self.plan.code.basis, count_sums(self.plan.code.basis)
+        verifier = None if summed is None else products.verifier(match, 3 * self.plan.m, alike=alike)
         if verifier is None or summed is None:
             steps.step += checking_steps(self.plan) and 1 + checking_steps(self.plan)
             return
-        nothing = np.empty((code.basis.lanes, code.ell, 0), code.basis.dtype)
-        send, _ = verifier.deal(nothing)
+        send, kept = verifier.deal(self.check_noise(len(match.question.responders), alike))
         received = yield from steps.exchange(send, list(send), CheckedPart)
-        verifier.take(received, 0)
-        once = one_hot_claim(code.basis, np.ascontiguousarray(summed[:, : shells.SHELLS]))
-        weighs = weight_claim(code.basis, *shells.shell_weights(code.basis, summed))
-        yield from products.verify(match, steps, verifier, [once, weighs])
+        hiding = reduce(basis.add, verifier.take(received, alike), kept[self.me])
+        once = one_hot_claim(basis, np.ascontiguousarray(summed[:, : shells.SHELLS]))
+        weighs = weight_claim(basis, *shells.shell_weights(basis, summed))
+
+        def sums(coins: Coins) -> Array:
+            numbers = shells.code_rows(basis, summed).reshape(basis.lanes, -1)
+            return basis.add(hiding, weigh_numbers(basis, numbers, coins))
+
+        yield from verifier.verify(steps.exchange, [once, weighs], alike=sums if alike else None)
+
+    def check_noise(self, dealers: int, count: int) -> Array:
+        """My noise (lanes, ell, count) on the sums that a check of labels opens, fresh as its coins are."""
+        if not self.checks:
+            raise BudgetSpent(
+                "more check of labels", 1, self.checks, self.paid_checks,
+                "Each is a release: plan for more lost clients (absent=...)",
+            )  # fmt: skip
+        self.checks -= 1
+        code, sigma = self.plan.code, Fraction(noise_deviation(dealers))
+        return wide_noise(discrete_gaussian, sigma, (code.ell, count), code.basis, coins=self.coins)
 
     def sums(self, asked: SumsQuestion, rows: CodedRows, summed: Array) -> Array:
         """My share (lanes, k, width + 1) of the sums without noise."""

@@ -419,21 +419,25 @@ class SecureMultiplication:
         owners: Collection[Array] = (),
         what: str = "sums of rows",
         blinded: int = 0,
+        alike: int = 0,
     ) -> ProductVerifier | None:
         """A responder's part in a question's check of products, by claims of this length; None without.
 
         owners: where these are checked, whom of them each responder heard; of these one lane holds all.
         what: is checked, each once a question.  blinded: so many numbers are opened as sums over segments.
+        alike: so many sums are to be alike in all lanes.
         """
         if not checking_steps(self.plan):
             return None
         text = repr((match.context, what, [numbers.tolist() for numbers in owners])).encode()
         context = hashlib.blake2b(text, digest_size=32, person=b"secfc-products").digest()
         responders = tuple(match.question.responders.tolist())
-        basis, others = self.plan.code.basis, match.committee
+        basis, others = self.plan.code.basis, (*match.committee, *match.seating.dealers)
         if owners:
             basis, others, what = basis.prefix(1), self.plan.clients, "rows that owners claim to hold"
-        asked = CheckedProducts(self.plan, basis, context, length, responders, others, what, blinded)
+        asked = CheckedProducts(
+            self.plan, basis, context, length, responders, others, what, blinded, alike=alike
+        )
         return ProductVerifier(asked, self.me, self.coins)
 
     def squares(

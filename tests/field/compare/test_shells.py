@@ -123,6 +123,18 @@ def test_sums_on_shares_are_those_of_integers_bit_for_bit(n, t):
         assert (found.reshape(k, d + 1) == expected).all()
 
 
+@pytest.mark.parametrize("k", range(1, 11))
+def test_few_numbers_tell_in_which_shell_and_cluster_a_row_is(k):
+    basis, outcomes = Basis.for_bound(1 << 50), shells.SHELLS * k
+    one_hot = np.eye(outcomes, dtype=np.int64)  # a row in each
+    one_hot = np.concatenate([one_hot, np.zeros((outcomes, 1), np.int64)], axis=1)  # and one beyond
+    codes = basis.lift_signed(shells.code_rows(basis, shells.sum_outcomes(basis, basis.reduce(one_hot))))
+    assert codes.shape == (1 + -(-(k - 1) // 4), outcomes + 1)
+    assert len(np.unique(codes, axis=1).T) == outcomes + 1
+    assert np.abs(codes).sum(axis=0).max() == (shells.CODED if k > 1 else max(shells.SHELL_CODES))
+    assert np.abs(codes).max() <= 1 << 8  # as `field.code.lane_check` has it
+
+
 def moved_by_search(radius, unit, weigh, rounds=4000):
     """The most that (R, N) moved in so many random replacements of one row, and the worst found by hand."""
     rng, most = np.random.default_rng(0), 0.0

@@ -7,6 +7,7 @@ and `CenterSeparation` ask for.  So there squares are shared.
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ import pytest
 import secfc
 from field import SeededCoins
 from field.code.reply_check import DistanceCheck
+from field.compare import shells
+from field.compare.assignment_step import AssignmentStep
 from field.compare.shells import UNIT
 from field.ring.basis import LANE_PRIMES
 from field.ring.quantize import Quantizer
 from secfc.coded.messages import MaskedBits, MaskedDistances, MaskedSum
 from secfc.coded_kmeans import algorithm1
+from secfc.disclosure.checked import products
 from secfc.disclosure.checked.products import PROOFS, HolderCheck, ProductVerifier, SharedSquares
 from secfc.disclosure.compare import candidates, session
 from secfc.disclosure.compare.candidates import NearestShell
@@ -185,32 +189,74 @@ def test_where_one_plays_each_part_a_flipped_bit_moves_noisy_sums(monkeypatch):
         run_sums(policy(), data, faults=flip(0))
 
 
-def test_where_one_plays_each_part_a_row_left_out_modulo_one_prime_is_read_whatever_the_noise(monkeypatch):
+def leave_out_alone(monkeypatch):
+    """Client 1 takes the first row out of the first shell, in the first lane of the first question."""
     compare = sums_client.NoisySumsClient.compare
 
     def lying(self, match, *more):
-        """Client 1 takes the first row out of the first shell, in the first lane of the first question."""
         held = yield from compare(self, match, *more)
         if self.name == "client-1" and match.question.k == 1:
             parts, p = next(iter(held.parts.values())).parts, self.plan.code.basis.primes[0]
             parts[0, 0, 0] = (int(parts[0, 0, 0]) + p - 1) % p
         return held
 
-    def read(result):
-        got, _, _ = opened(result, points)[0]
-        centered = [(got.astype(object) + p // 2) % p - p // 2 for p in LANE_PRIMES[:2]]
-        return (centered[1] - centered[0])[0, :-1].tolist()
-
-    data, points = people()
-    alone = {"threshold": secfc.Threshold(1, deviating=0)}
-    honest = run_sums(policy(), data, **alone)
-    assert read(honest) == [0, 0]  # a control
     monkeypatch.setattr(sums_client.NoisySumsClient, "compare", lying)
-    assert read(run_sums(policy(), data, **alone)) in (UNIT * honest.plan.quantizer(points)).tolist()
-    # By default another client plays the part, too.
-    with pytest.raises(SuspectedParties, match=r"nothing of this step was opened|play one part") as error:
-        run_sums(policy(), data)
-    assert "client-1" in error.value.parties
+
+
+def leave_out_as_dealer(monkeypatch, row=0, shell=0):
+    """Who deals for the first question flips a bit of a row in a shell, in one of the lanes of this bit."""
+    deal = AssignmentStep._deal_after
+
+    def dealing(self, deck):
+        residues, masks, dealt = deck.residues, deck.masks, []
+        deck.residues = lambda *of: dealt.append(residues(*of)) or dealt[-1]
+        deck.masks = lambda *of: dealt.append(masks(*of)) or dealt[-1]
+        deal(self, deck)
+        if self.rows == shells.SHELLS:
+            parts, bits, p = *dealt[:2], self.basis.primes[0]
+            bit = int(bits[shell, row // 64] >> np.uint64(row % 64) & np.uint64(1))
+            parts[0, shell, row] = (int(parts[0, shell, row]) + 1 - 2 * bit) % p
+
+    monkeypatch.setattr(AssignmentStep, "_deal_after", dealing)
+
+
+def read(result, points):
+    """What the sums say modulo the second prime, less modulo the first."""
+    got, _, _ = opened(result, points)[0]
+    centered = [(got.astype(object) + p // 2) % p - p // 2 for p in LANE_PRIMES[:2]]
+    return (centered[1] - centered[0])[0, :-1].tolist()
+
+
+ALONE = {"threshold": secfc.Threshold(1, deviating=0)}
+LEFT_OUT = {"one alone": (leave_out_alone, ALONE), "the dealer": (leave_out_as_dealer, {})}
+
+
+@pytest.mark.parametrize("who", LEFT_OUT)
+def test_a_row_left_out_modulo_one_prime_ends_the_run_before_a_noisy_sum_is_told(monkeypatch, who):
+    """Unchecked, a control, it is read whatever the noise."""
+    data, points = people()
+    leave_out, alone = LEFT_OUT[who]
+    way, told = dict(alone), []
+    honest = run_sums(policy(), data, **way)
+    assert read(honest, points) == [0, 0]
+    leave_out(monkeypatch)
+
+    def listening(e):
+        told.extend([e] * (e.kind == "CodedCenters"))
+        return (e,)
+
+    for seed in range(short(3, nightly=100)):
+        way["coins"] = partial(SeededCoins, seed)
+        with pytest.raises(SuspectedParties, match="nothing of this step was opened") as error:
+            run_sums(policy(), data, faults=listening, **way)
+        assert ("client-1" if alone else SERVER) in error.value.parties
+    assert not told
+    monkeypatch.setattr(products, "lanes_agree", lambda *_: True)
+    assert read(run_sums(policy(), data, **way), points) in (UNIT * honest.plan.quantizer(points)).tolist()
+    if alone:  # by default another client plays the part, too
+        with pytest.raises(SuspectedParties, match=r"nothing of this step was opened|play one part") as error:
+            run_sums(policy(), data)
+        assert "client-1" in error.value.parties
 
 
 def test_a_false_part_of_noisy_sums_moves_centers_and_reads_nothing_more():

@@ -14,7 +14,9 @@ import pytest
 
 import secfc
 from benchmarks.dp_methods import PlainSums
+from field.code import lane_check
 from field.code.lagrange_code import LagrangeCode
+from field.code.reply_check import open_words
 from field.compare import shells
 from field.compare.shells import SHELLS, UNIT, shell_modulus, shell_sensitivity
 from field.ring.basis import LANE_PRIMES, Basis
@@ -37,6 +39,7 @@ from secfc.feddp.statistics import labels_of, sums_of, sums_sensitivity
 from secfc.privacy import Bound, Budget, Composed, Neighbors
 from secfc.privacy.accountant import epsilon
 from secfc.privacy.audit import many_gaussian_runs
+from secfc.privacy.calibration import discrete_multiplier
 from tests.field.compare.test_shells import plain_step
 from tests.nightly import by_night, short
 from tests.small import cluster, invoke
@@ -150,7 +153,7 @@ def noise_of(code, way, k, *, who=None, party=coins):
     plan = SimpleNamespace(code=code, clients=names, d=2, digest=lambda: bytes(32))
     asked = sums_question.SumsQuestion(0, 1000, np.zeros((k, 2), np.int64), tuple(range(code.n)))
     clients = [
-        sums_client.NoisySumsClient(SimpleNamespace(plan=plan, name=name, me=j), way, party(name), 1)
+        sums_client.NoisySumsClient(SimpleNamespace(plan=plan, name=name, me=j), way, party(name), 1, 1)
         for j, name in enumerate(names)
     ]
 
@@ -378,13 +381,33 @@ def test_the_ledger_has_one_event_a_question_and_meets_the_budget(usual):
     result, _, _ = usual
     assert result.ledger.epsilon(DELTA) == pytest.approx(8.0, rel=1e-3)
     assert result.ledger.epsilon(DELTA) <= 8.0 * (1 + 1e-9)
-    assert len(policy().released(result.plan).events) == 2
+    *asked, checked = policy().released(result.plan).events
+    assert len(asked) == 2
+    # What checks of labels open takes next to nothing of it.
+    assert checked.each > 1000 * asked[0].each
+    whole = discrete_multiplier(Budget(8.0, DELTA), 3, shell_sensitivity(sums_question.LEAST_RADIUS, 1))
+    assert policy().noise(4, 1).sums <= whole * math.sqrt(2) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("budget", [0.01, 0.1, 1.0, 8.0])
+@pytest.mark.parametrize(("n", "t", "absent"), [(3, 1, 0), (16, 1, 3), (16, 5, 2), (200, 60, 0), (9, 0, 1)])
+def test_the_budget_pays_for_checks_of_labels_as_well(budget, n, t, absent):
+    way = policy(budget, steps=4, absent=absent)
+    whole = epsilon(way.releases(n, t, 3, 2), DELTA)
+    assert budget * (1 - 1e-3) <= whole <= budget * (1 + 1e-9)
+    *asked, last = way.releases(n, t, 3, 2).events
+    assert (last != asked[0]) == (t > 0)
+
+
+def test_a_budget_that_checks_of_labels_take_is_refused():
+    with pytest.raises(PrivacyError, match="checks of labels cost as much"):
+        policy(0.001, steps=9).noise(200, 60)
 
 
 def test_noise_shared_out_among_all_clients_would_cost_more_than_the_budget(usual):
     """A control: of n clients t collude and some vanish, so each deals more than an n-th of the variance."""
     plan = usual[0].plan
-    (event, _), n = policy().released(plan).events, plan.code.n
+    (event, _, _), n = policy().released(plan).events, plan.code.n
     assert event.honest == n - 1
     thin = dataclasses.replace(event, each=event.each * math.sqrt(event.honest / n))
     assert epsilon(Composed((thin, thin)), DELTA) > 8.0 * 1.05
@@ -449,7 +472,7 @@ def test_a_server_cannot_have_a_release_under_noise_that_an_earlier_one_told(usu
     """It leaves two out in turn, so the others deal anew, and lets the first pay for something else."""
     plan, way, names = usual[0].plan, policy(absent=1), usual[0].plan.clients
     clients = [
-        sums_client.NoisySumsClient(SimpleNamespace(plan=plan, name=c, me=j), way.noise(4, 1), coins(c), 3)
+        sums_client.NoisySumsClient(SimpleNamespace(plan=plan, name=c, me=j), way.noise(4, 1), coins(c), 3, 3)
         for j, c in enumerate(names)
     ]
 
@@ -497,6 +520,41 @@ def test_a_member_that_counts_a_row_more_often_than_once_ends_the_run(monkeypatc
     monkeypatch.setattr(sums_client.NoisySumsClient, "check_labels", lambda *_: iter(()))
     got, expected, sensitivity = opened(run_sums(policy(), data, **way), points)[0]
     assert abs(int(got[0, -1] - expected[0, -1])) > 100 * sensitivity
+
+
+def test_noise_that_differs_modulo_primes_ends_the_run_and_nothing_else(monkeypatch):
+    """Whoever deals it fixes it before coins are opened that it would have to know."""
+    noise = sums_client.NoisySumsClient.check_noise
+
+    def differing(self, *arguments):
+        found = noise(self, *arguments)
+        if self.name == "client-1":
+            found[0] = (found[0] + 1) % self.plan.code.basis.primes[0]
+        return found
+
+    monkeypatch.setattr(sums_client.NoisySumsClient, "check_noise", differing)
+    with pytest.raises(SuspectedParties, match="nothing of this step was opened") as error:
+        run_sums(policy(), people()[0])
+    assert "client-1" in error.value.parties
+
+
+def test_sums_of_labels_that_a_check_opens_have_the_noise_that_is_declared(usual):
+    result, _, _ = usual
+    plan, told, count = result.plan, {}, lane_check.REPETITIONS
+    for e in result.transcript.envelopes:
+        if e.kind == "ProductWords" and e.body.values.shape[1] > count:
+            told.setdefault(e.round, {})[plan.clients.index(e.sender)] = e.body.values[:, -count:]
+    assert len(told) == 2
+    found = [open_words(plan.code, plan.code.basis, words) for words in told.values()]
+    assert all(map(functools.partial(lane_check.lanes_agree, plan.code.basis), found))
+    values = np.stack([plan.code.basis.lift_signed(each) for each in found]).astype(float)
+    assert np.sqrt((values**2).mean()) == pytest.approx(lane_check.SPREAD, rel=6 / math.sqrt(4 * count))
+
+
+def test_more_checks_of_labels_than_are_paid_for_are_refused(monkeypatch):
+    monkeypatch.setattr(secfc.NoisySums, "checks", 1)
+    with pytest.raises(BudgetSpent, match="more check of labels: 0 of 1 are left"):
+        run_sums(policy(), people()[0])
 
 
 def test_weights_are_those_of_one_shell_in_one_cluster_and_no_others_pass():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import norm, poisson
 
-from field.code import consistency, product_check, range_check, reply_check
+from field.code import consistency, lane_check, product_check, range_check, reply_check
 from field.compare import assignment_step, witnessed
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from psu.kernels import CHECK_BITS, CROWD, MAX_CROWD
@@ -88,6 +88,14 @@ TABLE = {
     ),
     "sums that a holder of a row knows": Soundness(
         products.PROOFS, lambda r: -r * math.log2(P), -59, "secfc/disclosure/checked/products.py", "30 bits"
+    ),
+    "sums that are alike modulo all primes": Soundness(
+        lane_check.REPETITIONS, lambda r: -r * math.log2(len(lane_check.COEFFICIENTS)), -39.9,
+        "field/code/lane_check.py", "4**-REPETITIONS = 2**-40",
+    ),
+    "deviations within which such sums lie": Soundness(
+        lane_check.REACH, lambda reach: 1 - reach**2 / 2 / math.log(2), -120,
+        "field/code/lane_check.py", "2 exp(-REACH**2 / 2) < 2**-120",
     ),
     "digests of residues": Soundness(
         consistency.SUMS, lambda r: r * math.log2(2 / P), -57, "field/code/consistency.py", "(2 / p)**2"
