@@ -40,6 +40,7 @@ from secfc.feddp.statistics import (
     labels_of,
     means_of,
     outer_product,
+    residual_sums,
     shells_of,
     shorten_l1,
     shorten_one,
@@ -140,17 +141,15 @@ class ClientStatistics:
         plan, k = self.plan, len(centers)
         with one_thread():
             labels = self.label_rows(projection, centers)
-            away = self.rows - origins[labels]
-            away *= plan.scale
-            rows, long = shorten_whole(away, reach)
-            self.shortened["residuals"] = (int(long.sum()), len(long))
+            sums, shortened = residual_sums(self.rows, labels, origins, plan.scale, reach)
+            self.shortened["residuals"] = (shortened, len(labels))
+            counts = np.bincount(labels, minlength=k)
             if plan.variant.joint:
-                unit = plan.count_unit(reach)
-                return [np.append(sums_of(rows, labels, k), np.bincount(labels, minlength=k) * unit)]
+                return [np.append(sums, counts * plan.count_unit(reach))]
             if plan.by_client:
-                means, there = means_of(rows, labels, k)
+                means, there = means_of(sums, counts)
                 return [means.reshape(-1), there * UNIT]
-            return [sums_of(rows, labels, k).reshape(-1), histogram(labels, k)]
+            return [sums.reshape(-1), counts * UNIT]
 
     def shorten_to_bounds(
         self, parts: list[NoisePart], vectors: list[Array], bounds: tuple[int, ...]

@@ -31,8 +31,6 @@ MAX_ROWS = 1 << 20
 # A clipped row has norm of at most this many steps: MAX_ROWS of them have sums of products below 2**44,
 # exact in floating-point matrix products, which are the fast ones.
 MAX_REACH = 1 << 12
-# Rounded vectors of norms up to this bound have sums of squares that floats hold exactly, with room to spare.
-_EXACT = 1 << 25
 # Steps within 1 of a projection's entries where rows are projected.
 _FINE = 2.0**24
 # And never clipped to fewer steps than this: below, rounding would count beside the noise.
@@ -64,22 +62,14 @@ def shorten_to_bound(vectors: Array, bound: int) -> tuple[Array, Array]:
 
 def shorten_whole(vectors: Array, bound: int) -> tuple[Array, Array]:
     """Shortened vectors as whole numbers in float64, which the products of `statistics` are of."""
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    long = norms > bound
-    whole = np.rint(vectors)
-    if long.any():
-        whole[long] = np.trunc(vectors[long] * (bound / norms[long])[:, None])
-    # Sums of squares of whole numbers are exact below 2**53, and none is beyond the bound but by rounding.
-    if bound < _EXACT:
-        over = np.einsum("ij,ij->i", whole, whole) > bound * bound
-        if not over.any():
-            return whole, long
-    else:
-        over = np.ones(len(whole), bool)
-    clipped, again = clip_norms(whole[over].astype(np.int64), bound)
-    whole[over] = clipped
-    over[over] = again
-    return whole, long | over
+    from field.kernels.shortening import shorten_rows
+
+    whole, (long, rest) = np.empty(vectors.shape), np.empty((2, len(vectors)), bool)
+    shorten_rows(np.ascontiguousarray(vectors), bound, whole, long, rest)
+    if rest.any():
+        whole[rest], again = clip_norms(whole[rest].astype(np.int64), bound)
+        long[rest] |= again
+    return whole, long
 
 
 def shorten_l1(counts: Array, bound: int) -> tuple[Array, bool]:
@@ -151,10 +141,27 @@ def sums_of(rows: Array, labels: Array, k: int) -> Array:
     return np.rint(member @ np.asarray(rows, np.float64)).astype(np.int64)
 
 
-def means_of(rows: Array, labels: Array, k: int) -> tuple[Array, Array]:
-    """Rounded means (k, d) int64 by label, zero where there are no rows, and non-empty (k,) bool."""
-    counts = np.bincount(labels, minlength=k)
-    means = sums_of(rows, labels, k) / np.maximum(counts, 1)[:, None]
+def residual_sums(rows: Array, labels: Array, origins: Array, scale: float, bound: int) -> tuple[Array, int]:
+    """Sums by label (k, d) int64 of rows (m, d) about origins (k, d), as `shorten_to_bound` has them.
+
+    rows, origins: in data units, steps of 1 / scale.  Also how many were shortened.
+    """
+    from field.kernels.shortening import add_residuals
+
+    sums, rest = np.zeros(origins.shape), np.empty(len(rows), bool)
+    labels = labels.astype(np.int64, copy=False)
+    shortened = add_residuals(rows, labels, origins, scale, bound, sums, rest)
+    # At most 2**20 whole numbers within 2**12: exact in any order.
+    found = np.rint(sums).astype(np.int64)
+    if rest.any():
+        whole, long = shorten_whole((rows[rest] - origins[labels[rest]]) * scale, bound)
+        found, shortened = found + sums_of(whole, labels[rest], len(origins)), shortened + int(long.sum())
+    return found, shortened
+
+
+def means_of(sums: Array, counts: Array) -> tuple[Array, Array]:
+    """Rounded means (k, d) int64 of sums of so many rows each, zero of none, and non-empty (k,) bool."""
+    means = sums / np.maximum(counts, 1)[:, None]
     return np.rint(means).astype(np.int64), counts > 0
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from field.ring.quantize import squared_norms
 from secfc.feddp.server_estimates import nearest_proxy
 from secfc.feddp.statistics import (
     PLAIN,
@@ -22,6 +23,7 @@ from secfc.feddp.statistics import (
     means_of,
     outer_product,
     outer_sensitivity,
+    residual_sums,
     shorten_l1,
     shorten_one,
     shorten_to_bound,
@@ -251,10 +253,24 @@ def test_control_in_floats_they_may():
 def test_sums_and_means_by_hand():
     rows, labels = np.array([[1, 2], [3, -4], [10, 10]]), np.array([0, 0, 2])
     assert sums_of(rows, labels, 3).tolist() == [[4, -2], [0, 0], [10, 10]]
-    means, there = means_of(rows, labels, 3)
+    means, there = means_of(sums_of(rows, labels, 3), np.bincount(labels, minlength=3))
     assert means.tolist() == [[2, -1], [0, 0], [10, 10]]
     assert there.tolist() == [True, False, True]
     assert histogram(labels, 3).tolist() == [2 * UNIT, 0, UNIT]
+
+
+@pytest.mark.parametrize("bound", [2, 40, 1 << 26])
+def test_sums_about_origins_are_of_rows_as_they_are_shortened(bound):
+    """By a kernel, but for those that rounding takes beyond the bound, or whose bound is beyond its range."""
+    rng, k = np.random.default_rng(bound), 3
+    rows, labels, origins = rng.normal(size=(400, 5)), rng.integers(0, k, 400), rng.normal(size=(k, 5))
+    scale = bound / 2.5 if bound < 100 else 30.0
+    whole, long = shorten_to_bound((rows - origins[labels]) * scale, bound)
+    sums, shortened = residual_sums(rows, labels.astype(np.int32), origins, scale, bound)
+    assert sums.tolist() == sums_of(whole, labels, k).tolist()
+    assert shortened == long.sum()
+    assert (shortened > 0) == (bound < 100)
+    assert (squared_norms(whole) <= bound * bound).all()
 
 
 def test_largest_sums_are_exact():
