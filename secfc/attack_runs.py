@@ -222,11 +222,12 @@ def membership_rates(played: PlayedRuns, federation: Federation, alarms: float) 
 
 
 def plant_canary(
-    federation: Federation, client: str, row: int | None, neighbors: Neighbors
+    federation: Federation, client: str, row: int | None, neighbors: Neighbors, radius: float | None = None
 ) -> tuple[Federation, Mapping[str, Any], str]:
     """The federation with the canary, the points without it, and what the canary is in words.
 
-    Of persons the federation has no more rows than clients take, and the canary has as many.
+    Of persons the federation has no more rows than clients take, and the canary has as many.  radius: the
+    public one about 0, of which a planted row lies far out where the server has no points.
     """
     from secfc.data.federation import select_rows
     from secfc.feddp.auditing import without_client, without_row
@@ -236,12 +237,10 @@ def plant_canary(
         return federation, without_client(federation, client), f"all points of client {client!r}"
     if row is not None:
         return federation, without_row(federation, client, row), f"row {row} of client {client!r}"
-    points = federation.server_points
-    if points is None:  # load() has refused that
-        raise InputError("--server-file is needed.")
     # Along an axis, so that rounding takes least off a shortened row; far, so that it always is one.
     far = np.zeros((1, federation.d))
-    far[0, 0] = 1e4 * max(1.0, float(np.abs(points).max()))
+    held = federation.server_points
+    far[0, 0] = 1e4 * max(1.0, radius or 0.0, 0.0 if held is None else float(np.abs(held).max()))
     parties: list[Party] = []
     others: dict[str, Any] = {}
     total = 0

@@ -60,7 +60,7 @@ def audit(context: click.Context, given: AuditOptions) -> None:
     Examples:
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 1
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 1 --client a --row 17
-      secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --runs 100
+      secfc audit *.csv -k 4 --radius 8 --epsilon 4 --runs 100
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --protect client --rows-per-client 200
     """
     from secfc.attack_runs import audit_once, audit_repeatedly, plant_canary
@@ -91,7 +91,7 @@ def audit(context: click.Context, given: AuditOptions) -> None:
         raise RefusedInput(
             f"--client {client!r} is no client: the clients are {', '.join(federation.names)}."
         )
-    planted, others, canary = plant_canary(federation, client, row, neighbors)
+    planted, others, canary = plant_canary(federation, client, row, neighbors, asked["radius"])
     choose = chooser(FEDDP, asked)
     with screen.status("Clustering, with everything that is said written down"), running():
         found = audit_once(choose, planted, others, seed=given.seed)

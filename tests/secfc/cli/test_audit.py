@@ -95,3 +95,18 @@ def test_the_canary_of_a_person_is_all_its_rows_at_all_clients(files):
     assert 0.94 < found["share"] <= 1
     done = audit(*files, "--epsilon", 2, "--protect", "person:8", "--id-column", "who", "--row", 3)
     assert "all rows of one person are the canary" in done.output
+
+
+@pytest.mark.parametrize("more", [(), ("--runs", 20)])
+def test_a_run_within_a_public_radius_is_audited_as_one_with_points_of_the_server(files, more):
+    """What `secfc audit --help` says, and the error where both are missing."""
+    here = [*files[:6], "--noise", "server", "--radius", 5]
+    missing = audit(*here[:-2], "--epsilon", 2)
+    assert "within a public radius around 0" in missing.output
+    assert "(--radius)" in missing.output
+    done = audit(*here, "--epsilon", 2, *more, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert "planted at" in found["canary"]
+    assert found["releases"][0]["what"] == "votes along a line"
+    assert 0.94 < found["share"] <= 1
