@@ -355,7 +355,10 @@ def test_the_shell_writes_the_labels_of_scikit_learn_and_a_report_that_tells_of_
             "in Python: secfc.Precomputed(clusterer, consent=True). Or take dbscan",
         ),
         (("--algorithm", "spherical"), "take secfc with --standardize norm"),
-        (("--eps", "1", "--epsilon", "1"), "--epsilon has no meaning for --algorithm dbscan"),
+        (
+            ("--eps", "1", "--epsilon", "1"),
+            "--algorithm dbscan adds no noise. For a budget use",
+        ),
     ],
 )
 def test_what_the_shell_refuses(tmp_path, words, says):

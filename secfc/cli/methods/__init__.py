@@ -35,13 +35,16 @@ def method_asked(context: click.Context) -> Method:
 
 def refuse_idle_options(context: click.Context, method: Method, idle: Sequence[str]) -> None:
     """Raise UsageError for an option of these that was given: the method does not take it."""
+    shows_centers = context.params.get("disclosure") == "centers"
+    what = "--disclosure centers" if shows_centers else f"--algorithm {method.name}"
+    noisy = "which is --disclosure centers with noise" if shows_centers else "whose centers carry noise"
+    refuse_options(
+        context,
+        {"epsilon"}.intersection(idle),
+        f"{{option}}: {what} adds no noise. For a budget use FedDP-KMeans (`secfc dp`), {noisy}.",
+    )
     why = f"{{option}} has no meaning for --algorithm {method.name}: leave it out."
-    if context.params.get("disclosure") == "centers":
-        refuse_options(
-            context,
-            {"epsilon"}.intersection(idle),
-            "{option}: for a budget use FedDP-KMeans (`secfc dp`), which is --disclosure centers with noise.",
-        )
+    if shows_centers:
         refuse_options(
             context,
             {"membership"}.intersection(idle),

@@ -96,8 +96,8 @@ def check_unit(asked: AskedOptions) -> AskedOptions:
     if asked["protect"] != "point" and asked["labels_epsilon"] is not None:
         raise IncompatibleOptions(
             {"protect": asked["protect"]},
-            f"--labels-epsilon protects a row, and a {'person' if asked.persons else 'client'} has many",
-            [("protect", "point", "or leave labels out: protect rows")],
+            f"labels protect a row each, and a {'person' if asked.persons else 'client'} has many",
+            [("labels_epsilon", None), ("protect", "point", "protect rows")],
         )
     if asked.persons and asked.settings.id_column is None and asked.settings.linkage is None:
         raise IncompatibleOptions(

@@ -112,7 +112,11 @@ PHRASES = {
 
 @dataclass(frozen=True)
 class ShellInterface:
-    """Options of a command, and no others.  options: those it has; None: all that there are."""
+    """Options of a command, and no others.
+
+    options: those it has, as keys also with the commands that have further words of theirs; None: all that
+    there are.
+    """
 
     options: Collection[str] | None = None
 
@@ -131,6 +135,8 @@ class ShellInterface:
         if isinstance(value, Hashable) and (parameter, value) in PHRASES:
             return self._phrase(parameter, value)
         flag = self.name(parameter)
+        if (command := self._command_of(flag, value)) is not None:
+            return command
         if flag is None or value is True or value is ...:
             return flag
         if value is False:
@@ -147,11 +153,17 @@ class ShellInterface:
         return f"{flag} {shlex.quote(shown)}"
 
     def _phrase(self, parameter: str, value: Any) -> str | None:
-        """What PHRASES has, if the command takes it; `secfc run` leaves other columns to a command."""
+        """What PHRASES has, if the command takes it, or the command that does."""
         words, options = PHRASES[parameter, value], self.options
-        if parameter == "union" and options is not None and "--split" in options:
-            return "`secfc overlap`"
+        if (command := self._command_of(*words[:2])) is not None:
+            return command
         return shlex.join(words) if options is None or words[0] in options else None
+
+    def _command_of(self, flag: str | None, word: Any = None) -> str | None:
+        """The command that an option of this one leaves a word to, None if it takes it."""
+        moved = self.options.get(flag, {}) if isinstance(self.options, Mapping) else {}
+        command = moved.get(word) if isinstance(word, str) else None
+        return None if command is None else f"`secfc {command}`"
 
     def field_settings(self, value: Any) -> Iterator[str]:
         """Options of the fields of a dataclass that have not their default."""

@@ -18,7 +18,8 @@ from secfc.logs import ROOT
 
 KEY = "secfc.telling"
 LEVEL = "secfc.level"
-OPTIONS = "secfc.options"  # of the command that runs, by which errors know what they may offer
+# Of the command that runs, with the commands that have the others of their words: what errors may offer.
+OPTIONS = "secfc.options"
 QUIET = click.Option(
     ["--quiet"],
     is_flag=True,
@@ -60,7 +61,9 @@ def _told(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _noted(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    context.meta[OPTIONS] = {flag for option in context.command.params for flag in option.opts}
+    context.meta[OPTIONS] = {
+        flag: vars(option.type).get("moved", {}) for option in context.command.params for flag in option.opts
+    }
     if value:
         other = context.meta.setdefault(KEY, parameter.name)
         if other != parameter.name:

@@ -114,6 +114,10 @@ run FILES -k 2 --epsilon 1 --radius 20 --disclosure own-labels -> leave out --di
 run FILES -k 2 --evaluate -> --evaluate has no meaning without --epsilon
 run FILES -k 2 --algorithm k-fed --disclosure distances -> --disclosure has no meaning | leave it out
 run FILES -k 2 --algorithm feddp -> 'feddp' is for another command: use `secfc dp`
+run FILES -k 2 --algorithm federated-lloyd --epsilon 1 -> adds no noise. For a budget use | `secfc dp`
+run FILES -k 2 --disclosure noisy-sums --epsilon 1 --radius 5 -> release what feddp does | Use `secfc dp`, or
+plan -k 2 --disclosure noisy-sums --epsilon 1 --radius 5 -> what feddp does | Use --algorithm feddp
+dp FILES -k 2 --epsilon 1 --radius 5 --protect client --labels-epsilon 2 -> Leave --labels-epsilon out
 run FILES -k 2 --start max-min -> another command, `secfc overlap`
 run FILES -k 2 --set split=columns -> options stand for themselves here, as --split columns
 dp FILES -k 2 --epsilon 1 -> points that the server holds | --server-file | --radius

@@ -231,7 +231,8 @@ def test_the_word_for_centers_is_the_algorithm_that_shows_them(tmp_path, monkeyp
         ("--membership private", "whoever holds one knows that it counts"),
         (
             "--epsilon 1",
-            "for a budget use FedDP-KMeans (`secfc dp`), which is --disclosure centers with noise",
+            "--disclosure centers adds no noise. For a budget use FedDP-KMeans (`secfc dp`), which is "
+            "--disclosure centers with noise",
         ),
         ("--floor 60", "--floor 60: 3 clusters, beside the rows of any t=1 of the clients, need 360 rows"),
         ("--k-local 2", "--k-local: clusters are split over the rows of all clients"),
