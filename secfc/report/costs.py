@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -232,7 +233,8 @@ def privacy_spent(ledger: Ledger, delta: float) -> list[str]:
             lines.append(f"{who}: epsilon = {epsilon:.4g} at delta = {delta:g}, {ledger.neighbors}")
     if ledger == EXACT:  # who learned which results is said elsewhere: seldom everybody all
         return lines
-    return lines + [f"released to {', '.join(sorted(e.seen_by))}: {e.what}" for e in ledger.entries]
+    told = Counter(f"released to {', '.join(sorted(e.seen_by))}: {e.what}" for e in ledger.entries)
+    return lines + [f"{said} (x {many})" if many > 1 else said for said, many in told.items()]
 
 
 def epsilon_totals(ledger: Ledger, delta: float) -> dict[str, float]:

@@ -25,7 +25,7 @@ import secfc
 from field.arrays import Array
 from field.ring.quantize import Quantizer
 from secfc import metrics
-from secfc.algorithm import Algorithm, Clustering
+from secfc.algorithm import Algorithm, Clustering, PartyOutcome
 from secfc.data.clusters import ClusterProfile
 from secfc.data.federation import Federation
 from secfc.data.inputs import names_listed
@@ -278,7 +278,7 @@ class Risk:
         hundred = f"{100 * self.detected:.0f} of 100" if self.detected >= 0.005 else "fewer than 1 of 100"
         at = f"at {100 * self.alarms:.0f} false alarm in 100"
         if self.size is None:
-            who = "people" if self.unit == "data point" else "clients"
+            who = "clients" if self.unit == "client" else "people"
             return f"whoever took part: at most {hundred} {who} are recognized {at}, whatever is known"
         points = "1 point" if self.size == 1 else f"{self.size:,} points"
         said = (
@@ -293,7 +293,9 @@ class Risk:
         return asdict(self)
 
 
-def identity_risk(result: Clustering, labels: Any, delta: float, *, noisy: bool) -> Risk | None:
+def identity_risk(
+    result: Clustering | PartyOutcome, labels: Any, delta: float, *, noisy: bool
+) -> Risk | None:
     """The risk of a run with labels (m,), None where no center was opened, or none has a point.
 
     noisy: whether a budget covers what was released, which is at this delta.

@@ -196,12 +196,14 @@ def _noise(found: Report) -> tuple[Part, ...]:
     """How much noise each release carried, and what the promise takes for public."""
     account = found.account
     alike: dict[tuple[str, ...], int] = {}
+    signals = any(one.signal is not None for one in account.noise)
     for one in account.noise:
         signal = "" if one.signal is None else f"{one.signal:.3g}"
-        row = (one.what, f"{one.size:,}", f"{one.noise:.3g}", signal)
+        row = (one.what, f"{one.size:,}", f"{one.noise:.3g}", *([signal] if signals else []))
         alike[row] = alike.get(row, 0) + 1
     rows = [(f"{row[0]} (x {many})" if many > 1 else row[0], *row[1:]) for row, many in alike.items()]
-    grid: tuple[Part, ...] = (Grid(("release", "numbers", "noise on each", "signal"), rows),)
+    columns = ("release", "numbers", "noise on each", *(("signal",) if signals else ()))
+    grid: tuple[Part, ...] = (Grid(columns, rows),)
     if (told := account.labels) is not None:
         line = (
             f"Centers {told.sums:g}, labels {told.epsilon:g}, one row: {told.sums + told.epsilon:g}; a label "
@@ -216,9 +218,9 @@ def _noise(found: Report) -> tuple[Part, ...]:
     if not account.assumed:
         return grid
     public = (
-        "Signal is the typical size of what carries the noise, estimated from the noisy numbers. The promise "
-        "takes for public, so none of it may come from a look at the data:"
+        "Signal is the typical size of what carries the noise, estimated from the noisy numbers. " * signals
     )
+    public += "The promise takes for public, so none of it may come from a look at the data:"
     return *grid, Words(public), Pairs([(name, str(fact)) for name, fact in account.assumed.items()])
 
 
@@ -258,9 +260,10 @@ def _evaluation(found: Report) -> Section:
         more = "" if found.labels_paid else ", row counts, cluster sizes"
         said = (
             "Left out is what was computed from the exact data, as no budget paid for it: cost, accuracy"
-            f"{more}, computing times, and what a curious server could rebuild. --evaluate shows it, for "
-            "whoever may see the data."
+            f"{more}, computing times, and what a curious server could rebuild."
         )
+        if found.simulated:
+            said += " --evaluate shows it, for whoever may see the data."
         return Section("Evaluation", (Words(said),))
     said = (
         "NOT covered by epsilon: what follows is computed from the exact data. Show it to nobody who may not "
@@ -574,4 +577,6 @@ def _summary_privacy(found: Report) -> str:
     epsilon = max(epsilon_totals(found.ledger, found.delta).values())
     if math.isinf(epsilon):
         return "what was released is exact, not differentially private"
-    return f"epsilon = {epsilon:.4g} at delta = {found.delta:g}, {found.ledger.neighbors}"
+    told = found.account.labels
+    parts = "" if told is None else f"; centers {told.sums:g}, labels {told.epsilon:g}"
+    return f"epsilon = {epsilon:.4g} at delta = {found.delta:g}, {found.ledger.neighbors}{parts}"

@@ -332,9 +332,12 @@ class Proof:
         return found[1], log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
     def labels(self, name: PartyId) -> list[int]:
-        """A client's, in the order of its rows; none without results."""
+        """A client's, in the order of its rows, -1 where it has none; none without results."""
+        results = self.folder / name / "results"
         try:
-            with (self.folder / name / "results/labels.csv").open(encoding="utf-8") as file:
+            if not (results / "labels.csv").exists():  # of a run that gives nobody labels
+                return [-1] * json.loads((results / "report.json").read_text(encoding="utf-8"))["rows"]
+            with (results / "labels.csv").open(encoding="utf-8") as file:
                 return [int(line["label"]) for line in csv.DictReader(file)]
         except OSError:
             return []

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from click import ClickException
 
 from secfc.cli.deploy.record import kept_consents, kept_decisions
-from secfc.cli.deploy.run_file import unscaled_algorithm
+from secfc.cli.deploy.run_file import labels_rows, unscaled_algorithm
 from secfc.cli.shell.errors import RefusedInput, Suspended, caution_text, tell_notes
 from secfc.cli.shell.outputs import check_output, csv_of, json_text, write_all
 from secfc.cli.shell.written import PAGES, beside_published, own_lines, print_page, released_lines
@@ -208,7 +208,7 @@ class Results:
         """All of them or none.  Raises Refused where others came meanwhile, OSError."""
         found = party_report(site, asked, outcome, log, started)
         texts = {self.folder / REPORT: lambda file: print(json_text(found), file=file)}
-        if party is not None and outcome.labels is not None:
+        if party is not None and outcome.labels is not None and labels_rows(asked):
             lines = own_lines(party, outcome.labels, kept, site.run.schema)
             texts[self.folder / LABELS] = csv_of(lines)
         texts |= self.publishable_texts(site, asked, outcome)
@@ -257,14 +257,14 @@ def publishable_report(site: LoadedSite, asked: Built, outcome: PartyOutcome) ->
     tell = way.capabilities.account
     if asked.stakes.epsilon is None or tell is None or unscaled_algorithm(asked) is not way:
         return None
-    from secfc.report.data import Report
+    from secfc.report.data import Report, identity_risk
 
     account = tell(outcome, None)
     k = outcome.plan.k if outcome.centers is None else len(outcome.centers)
     unknown: dict[str, Any] = dict.fromkeys(
         (
             "comparison", "ordinary", "resolution", "quantizer", "digests", "curve", "changes", "origin",
-            "counts", "cost", "scores", "seconds", "wall", "finding", "risk",
+            "counts", "cost", "scores", "seconds", "wall", "finding",
         )
     )  # fmt: skip
     return Report(
@@ -291,6 +291,7 @@ def publishable_report(site: LoadedSite, asked: Built, outcome: PartyOutcome) ->
         excluded=tuple(outcome.excluded),
         evaluated=False,
         cost_known=False,
+        risk=identity_risk(outcome, None, account.delta or 0.0, noisy=True),
         **unknown,
     ).publishable
 
@@ -301,7 +302,7 @@ def party_report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started
     return {
         **run_facts(site, asked, log, started),
         "rows": None if own is None else len(own),
-        "labels_digest": None if own is None else labels_digest([own]),
+        "labels_digest": None if own is None or not labels_rows(asked) else labels_digest([own]),
         "iterations": outcome.n_iter,
         "converged": outcome.converged,
         "held_by_floor": outcome.held,

@@ -444,6 +444,11 @@ def unscaled_algorithm(asked: Built) -> Any:
     return asked.algorithm.capabilities.inner or asked.algorithm
 
 
+def labels_rows(asked: Built) -> bool:
+    """Whether owners of rows have their labels, which noisy sums of joined columns give nobody."""
+    return asked.asked.settings.split != "columns" or asked.stakes.policy != "noisy-sums"
+
+
 def shown_by(policy: str, sizes: bool = True) -> str:
     """What a policy, by its name in floors, shows to whom."""
     return {
@@ -456,8 +461,9 @@ def shown_by(policy: str, sizes: bool = True) -> str:
         "noise": "the server: noisy distances; everybody: labels made of them",
         "federated-lloyd": "every client: sums and numbers of the rows of each cluster in every step, on the "
         "columns that it has; each site: the labels of its own rows",
-        "noisy-sums": "everybody: noisy sums of clusters, in every step; each site: labels of whole rows "
-        "that it has",
+        "noisy-sums": "everybody: noisy sums of clusters, in every step; each site: the labels of its own "
+        "rows, but of joined columns nobody any",
+        "feddp": "everybody: noisy sums over all sites, in every step; each site: the labels of its own rows",
         "dbscan": "the server: of every two rows whether they are near, and whose they are; each site: the "
         "labels of its own rows; everybody: sizes of clusters",
     }.get(policy, "what the page of this algorithm says; `secfc run` tells it at the end")
@@ -477,8 +483,7 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
         yield f"everybody: {labels.sentence(int(min(stakes.largest_k, MOST_CLUSTERS)))}"
     if asked.asked.settings.split == "columns":
         told = f"; each owner, of the columns of others, what labels tell: {AIMED}"
-        labeled = stakes.policy != "noisy-sums"
-        yield "every client: which IDs of the union all owners of columns hold" + told * labeled
+        yield "every client: which IDs of the union all owners of columns hold" + told * labels_rows(asked)
     if stakes.guesses == math.inf:
         yield "any client: whether an ID that it guesses is in the union, for as many as it likes"
     elif stakes.guesses:
@@ -486,7 +491,8 @@ def leakage_sentences(asked: Built) -> Iterator[str]:
     blind = stakes.policy == "federated-lloyd" and unscaled_algorithm(asked).blind
     if stakes.centers:
         who = "every client, and not the server" if blind else "everybody"
-        yield f"{who}: the centers of clusters of at least {stakes.smallest} points"
+        least = f" of clusters of at least {stakes.smallest} points" if stakes.smallest > 1 else ""
+        yield f"{who}: the noisy centers" if stakes.epsilon is not None else f"{who}: the centers{least}"
     if stakes.dendrogram:
         yield (
             "the server: what merging each two of the final clusters would cost, and so how far their "

@@ -106,11 +106,19 @@ def test_labels_for_others_cost_beside_centers(files):
     for line in (
         "epsilon = 5, delta = 1e-06",
         "Centers 3, labels 2, one row: 5; a label is right with probability 0.79",
+        "replace one data point; centers 3, labels 2",  # in the summary, which is all that most read
     ):
         assert line in said
     again = run(*files, *FEDDP, "--server-file", "server.csv", *more)
     assert again.exit_code == 2
     assert "5" in again.output
+
+
+def test_a_release_that_comes_again_is_said_once_with_its_number(files):
+    done = invoke("dp", "--verbose", *files, *FEDDP, "--radius", 2)
+    said = " ".join(done.output.split())
+    assert said.count("released to everybody: votes for candidates") == 1
+    assert re.search(r"released to everybody: votes for candidates \(x \d+\)", said)
 
 
 def test_released_labels_go_beside_what_may_be_published(files):

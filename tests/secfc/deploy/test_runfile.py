@@ -6,6 +6,7 @@ import re
 import sqlite3
 import tomllib
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 import secfc
 from secfc.algorithm import PartyOutcome
+from secfc.cli.deploy import results
 from secfc.cli.deploy.init import write_text_file
 from secfc.cli.deploy.readiness import facts_to_judge
 from secfc.cli.deploy.results import Results, publishable_report
@@ -40,7 +42,7 @@ from secfc.deploy.site import SiteFile
 from secfc.deploy.toml_tables import TomlTable
 from secfc.errors import InputError
 from secfc.report.json import as_json
-from secfc.report.people import DEPLOYED
+from secfc.report.people import DEPLOYED, as_text
 from secfc.roles.description import describe_differences
 
 IDENTITIES = {name: bytes([i]) * 32 for i, name in enumerate(("b", "a", "c", "server"), 1)}
@@ -295,7 +297,7 @@ def test_the_floor_of_totals_counts_as_the_points_of_the_smallest_center_and_spa
             build_run(runfile("federated-lloyd", {"bound": 9, "blind": blind}, {}))
         )
         assert first.startswith("every client: sums and numbers of the rows of each cluster in every step")
-        assert last == f"{who}: the centers of clusters of at least 1 points"
+        assert last == f"{who}: the centers"
 
 
 SPARED = r"(?:t=(\d)(?:, deviating=(\d))? would spare (\d)|(a|two) clients? more at t=(\d) would spare (\d))"
@@ -370,9 +372,9 @@ def test_the_server_of_a_run_with_a_budget_writes_what_may_be_published(tmp_path
     held = secfc.Federation.from_arrays(parts, names=run.clients)
     result = secfc.fit(asked.algorithm, held)
     outcome = asked.algorithm.outcome(result.plan, "server", result.details.server)
-    results = Results(tmp_path, force=False, published=tmp_path / "told.html")
-    results.check_published(asked)
-    for path, write in results.publishable_texts(site, asked, outcome).items():
+    held_at = Results(tmp_path, force=False, published=tmp_path / "told.html")
+    held_at.check_published(asked)
+    for path, write in held_at.publishable_texts(site, asked, outcome).items():
         with path.open("w", newline="") as file:
             write(file)
     told = json.loads((tmp_path / "publishable.json").read_text())
@@ -395,13 +397,13 @@ def test_the_server_of_a_run_with_a_budget_writes_what_may_be_published(tmp_path
     assert told["transcript"] is told["steps"] is None
     # A client has none of it, nor a run without a budget.
     client = SimpleNamespace(run=run, file=SimpleNamespace(party="a"))
-    assert results.publishable_texts(client, asked, outcome) == {}
+    assert held_at.publishable_texts(client, asked, outcome) == {}
     with pytest.raises(RefusedInput, match="no budget of differential privacy"):
-        results.check_published(build_run(runfile()))
+        held_at.check_published(build_run(runfile()))
     with pytest.raises(RefusedInput, match=r"ends in \.json or in \.html"):
         Results(tmp_path, force=False, published=tmp_path / "told.txt").check_published(asked)
     with pytest.raises(RefusedInput, match="exists already"):
-        results.check_published(asked)
+        held_at.check_published(asked)
 
 
 def test_the_server_of_a_run_by_noisy_sums_writes_how_sure_centers_are_and_no_size():
@@ -414,12 +416,48 @@ def test_the_server_of_a_run_by_noisy_sums_writes_how_sure_centers_are_and_no_si
     outcome = PartyOutcome(
         "server", result.plan, centers=result.centers, ledger=result.ledger, details=result.details
     )
-    told = as_json(publishable_report(SimpleNamespace(run=run), asked, outcome))
+    statement = publishable_report(SimpleNamespace(run=run), asked, outcome)
+    told, text = as_json(statement), " ".join(as_text(statement).split())
+    # What follows from the budget is said; nothing of options that no site has, nor of figures that are none.
+    assert told["membership_risk"]["detected"] == pytest.approx(0.95, abs=0.05)
+    assert "of 100 people are recognized at 1 false alarm in 100" in text
+    assert "evaluate" not in text.lower().replace("evaluation", "")
+    assert "signal" not in text.lower()
     assert len(told["privacy"]["centers"]["moved"]) == 1
     assert told["privacy"]["epsilon"]["everybody"] <= 8.0
     assert told["cluster_sizes"] is told["labels_digest"] is None
     assert "equal rows" in row_identity(None, None)
-    assert any("if neighbors replace one data point" in line for line in leakage_sentences(asked))
+    said = tuple(leakage_sentences(asked))
+    assert any("if neighbors replace one data point" in line for line in said)
+    # No size is known, so of how many points a cluster is bounds no center.
+    assert said[-1] == "everybody: the noisy centers"
+
+
+def test_sites_of_noisy_sums_of_joined_columns_write_no_labels_which_nobody_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "run_facts", lambda *arguments: {})
+    monkeypatch.setattr(results, "kept_of", lambda *arguments: None)
+    words = {"epsilon": 8.0, "radius": 3.0, "t": 1}
+    joined = {"columns": {"b": ("age",), "a": ("weight",), "c": ()}, "split": "columns"}
+    for disclosure, labeled in (("noisy-sums", False), ("own-labels", True)):
+        options = {"disclosure": disclosure, **(words if not labeled else {"t": 1})}
+        run = runfile(options=options, **joined)
+        outcome = PartyOutcome("b", None, labels=np.array([-1, -1]))
+        party = secfc.Party("b", np.zeros((2, 1)), ids=("x", "y"))
+        site = SimpleNamespace(run=run, file=SimpleNamespace(party="b"))
+        (tmp_path / disclosure).mkdir()
+        Results(tmp_path / disclosure, force=False).write(
+            site, build_run(run), party, None, outcome, None, datetime.now(UTC)
+        )
+        report = json.loads((tmp_path / disclosure / "report.json").read_text())
+        assert (tmp_path / disclosure / "labels.csv").exists() == labeled
+        assert (report["labels_digest"] is not None) == labeled
+        assert report["rows"] == 2
+
+
+def test_what_private_centers_show_is_said_before_a_run():
+    said = tuple(leakage_sentences(build_run(runfile("feddp", {"epsilon": 1.0, "radius": 9.0}, {}))))
+    assert said[0].startswith("everybody: noisy sums over all sites")
+    assert said[-1] == "everybody: the noisy centers"
 
 
 # --- floors ------------------------------------------------------------------------------------------

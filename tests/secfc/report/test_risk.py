@@ -8,6 +8,7 @@ import pytest
 import secfc
 from secfc.privacy.audit import GaussianShift
 from secfc.report import as_json, as_text, make_report
+from secfc.report.data import Risk
 
 
 def hold_mixture(server=False):
@@ -65,3 +66,16 @@ def test_under_a_budget_the_bound_is_said_and_no_size():
     assert round(found.risk.detected, 3) == 0.027
     assert found.risk.size is None
     assert "at most 3 of 100 people are recognized" in " ".join(as_text(found).split())
+
+
+@pytest.mark.parametrize(
+    ("unit", "who"),
+    [
+        ("data point", "people"),
+        ("person", "people"),
+        ("person at one client", "people"),
+        ("client", "clients"),
+    ],
+)
+def test_who_is_recognized_is_a_person_but_where_clients_are_hidden(unit, who):
+    assert f"at most 50 of 100 {who} are" in Risk(0.5, 0.01, unit=unit).sentence
