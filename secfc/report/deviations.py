@@ -231,10 +231,12 @@ TABLE = (
     DeviationRow(
         "the dealer: the server by false tables, the client of `dealer=` also by false replies of its own",
         "labels",
-        "what `Distances()` shows, up to rotation",
-        "trusted with dealing: a client's own replies pass checks whose masks it knows, and to check them "
-        "otherwise would leave it its tables, by which it reads as much; nobody deals under `dealer=None`",
+        "what `Distances()` shows, up to rotation; of revealed centers how two rows differ",
+        "trusted with dealing: a client's own replies pass checks whose masks it knows, and its tables read "
+        "as much; nobody deals under `dealer=None`",
         "unnoticed", "labels+dealt|owners+dealt|final+dealt",
+        ("tests/secfc/active/test_a23_word_of_the_server.py::"
+         "test_a_dealer_that_exchanges_rows_modulo_one_prime_reads_how_they_differ_of_revealed_centers",),
     ),
     DeviationRow(
         "up to `t` clients in masked replies, `NoisySums()`", "nothing", "nothing",

@@ -12,6 +12,7 @@ import numpy as np
 import secfc
 from field import SeededCoins
 from field.code.range_check import MaskSelection, MaskShortage, project_integers, select_masks
+from field.compare.assignment_step import AssignmentStep
 from secfc.algorithm import PublicFacts
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans import algorithm1
@@ -109,3 +110,23 @@ def deviate(
     roles[SERVER] = way.server(plan, rng=np.random.default_rng(seed), coins=coins[SERVER])
     with mock.patch.object(algorithm1, "agree_on_rows", crafting(deviating, rows)):
         return simulate(roles, **options)
+
+
+def flip_dealt_bits(
+    monkeypatch: Any, rows: tuple[int, ...], chosen: Callable[[AssignmentStep], bool]
+) -> None:
+    """Who deals for chosen steps flips bits in one of the lanes in which it deals them: of these rows, of the
+    first outcome."""
+    deal = AssignmentStep._deal_after
+
+    def dealing(self: AssignmentStep, deck: Any) -> None:
+        residues, masks, dealt = deck.residues, deck.masks, []
+        deck.residues = lambda *of: dealt.append(residues(*of)) or dealt[-1]
+        deck.masks = lambda *of: dealt.append(masks(*of)) or dealt[-1]
+        deal(self, deck)
+        (parts, bits), p = dealt[:2], self.basis.primes[0]
+        for row in rows if chosen(self) else ():
+            bit = int(bits[0, row // 64] >> np.uint64(row % 64) & np.uint64(1))
+            parts[0, 0, row] = (int(parts[0, 0, row]) + 1 - 2 * bit) % p
+
+    monkeypatch.setattr(AssignmentStep, "_deal_after", dealing)

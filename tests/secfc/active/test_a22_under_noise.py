@@ -16,7 +16,6 @@ import secfc
 from field import SeededCoins
 from field.code.reply_check import DistanceCheck
 from field.compare import shells
-from field.compare.assignment_step import AssignmentStep
 from field.compare.shells import UNIT
 from field.ring.basis import LANE_PRIMES
 from field.ring.quantize import Quantizer
@@ -31,7 +30,7 @@ from secfc.disclosure.noise import sums_client, sums_question
 from secfc.errors import SuspectedParties
 from secfc.roles.exchange import SERVER, STRIDE
 from tests.nightly import short
-from tests.secfc.active.deviating import crafting
+from tests.secfc.active.deviating import crafting, flip_dealt_bits
 from tests.secfc.disclosure.checked.test_checked_replies import lying
 from tests.secfc.disclosure.test_noise import in_shares, questions, run_noisy
 from tests.secfc.disclosure.test_noisy_sums import opened, people, policy, run_sums
@@ -203,21 +202,9 @@ def leave_out_alone(monkeypatch):
     monkeypatch.setattr(sums_client.NoisySumsClient, "compare", lying)
 
 
-def leave_out_as_dealer(monkeypatch, row=0, shell=0):
-    """Who deals for the first question flips a bit of a row in a shell, in one of the lanes of this bit."""
-    deal = AssignmentStep._deal_after
-
-    def dealing(self, deck):
-        residues, masks, dealt = deck.residues, deck.masks, []
-        deck.residues = lambda *of: dealt.append(residues(*of)) or dealt[-1]
-        deck.masks = lambda *of: dealt.append(masks(*of)) or dealt[-1]
-        deal(self, deck)
-        if self.rows == shells.SHELLS:
-            parts, bits, p = *dealt[:2], self.basis.primes[0]
-            bit = int(bits[shell, row // 64] >> np.uint64(row % 64) & np.uint64(1))
-            parts[0, shell, row] = (int(parts[0, shell, row]) + 1 - 2 * bit) % p
-
-    monkeypatch.setattr(AssignmentStep, "_deal_after", dealing)
+def leave_out_as_dealer(monkeypatch):
+    """Who deals has the first row out of the first shell, in the first lane of the first question."""
+    flip_dealt_bits(monkeypatch, (0,), lambda step: step.rows == shells.SHELLS)
 
 
 def read(result, points):

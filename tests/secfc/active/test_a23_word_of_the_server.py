@@ -1,16 +1,20 @@
-"""A23: a server that lies in what it alone decodes: gains of splits, and under `Distances()` labels."""
+"""A23: a server that lies in what it alone decodes, gains and under `Distances()` labels, or in what it deals."""
 
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
 
 import secfc
+from field import SeededCoins
 from secfc.coded.source import CodedSource
 from secfc.errors import SuspectedParties
 from secfc.kmeans.loop import Step
 from secfc.roles.exchange import SERVER
+from tests.secfc.active.deviating import flip_dealt_bits
 from tests.secfc.test_pairs import DATA, WAY
-from tests.small import clustered, federation
+from tests.small import cluster, clustered, federation, split
 
 
 def split_the_worst(monkeypatch):
@@ -72,3 +76,42 @@ def test_a_server_that_alone_knows_who_is_near_can_tell_a_client_other_labels():
     found = secfc.fit(WAY, DATA, faults=faults)
     assert (found.labels[1] == honest.labels[1][::-1]).all()
     assert (found.labels[1] != honest.labels[1]).any()
+
+
+def test_a_dealer_that_exchanges_rows_modulo_one_prime_reads_how_they_differ_of_revealed_centers(
+    monkeypatch,
+):
+    """Labels are checked modulo each prime; of one row alone sizes would not fit."""
+    rng, side = np.random.default_rng(0), np.arange(24) % 2
+    points, told = rng.normal(size=(24, 2)) + np.stack([10 * side - 5, 0 * side], axis=1), {}
+
+    def faults(e):
+        if e.kind == "CodedCenters":
+            told[e.sender] = e.body.values
+        return (e,)
+
+    def run():
+        release, coins = secfc.Release(reveal_centers=True), partial(SeededCoins, 3)
+        return cluster(
+            split(points, 4), secfc.OwnLabels(), k=2, init="random", max_iter=1, release=release,
+            faults=faults, coins=coins,
+        )  # fmt: skip
+
+    def read(plan):
+        """What sums say modulo the first prime, less modulo the second."""
+        shares = {plan.clients.index(c): values for c, values in told.items()}
+        sums = plan.code.interpolate(shares, 1)[:2, 0].astype(object)
+        first, second = (
+            (x + p // 2) % p - p // 2 for x, p in zip(sums, plan.code.basis.primes, strict=False)
+        )
+        return (first - second).tolist()
+
+    plan = run().plan
+    rows = plan.quantizer(points) * plan.layout.multiple
+    assert read(plan) == [[0, 0], [0, 0]]  # a control
+    flip_dealt_bits(monkeypatch, exchanged := [0, 1], lambda _: True)
+    run()
+    assert sorted(read(plan)) == sorted([(rows[0] - rows[1]).tolist(), (rows[1] - rows[0]).tolist()])
+    exchanged.remove(0)
+    with pytest.raises(SuspectedParties, match="do not fit the shares of labels"):
+        run()
