@@ -334,9 +334,9 @@ def scale_rows(rows: CodedRows, factors: Array) -> None:
 # Who can compute tags of IDs: any client, or only the server and t+1 clients together.
 Tagging = Literal["shared key", "oblivious"]
 SHARED_KEY = (
-    "all clients share the key of tags, so any one of them can test guesses of IDs against the union at will "
-    "and see the clusters of those whose labels it is told"
+    "all clients share the key of tags, so any one of them can test guesses of IDs against the union at will"
 )
+SEEN_LABELS = " and see the clusters of those whose labels it is told"
 
 
 class Membership(Protocol):
@@ -419,7 +419,7 @@ def plan_union(way: Any, n: int, t: int, session: bytes) -> psu_plan.UnionPlan:
         ristretto.require_libsodium()
     else:
         more = 'tags="oblivious" and a quota prevent that (psu/README.md)'
-        warnings.warn(f"{SHARED_KEY}; {more}", Caution, stacklevel=4)
+        warnings.warn(f"{SHARED_KEY}{SEEN_LABELS}; {more}", Caution, stacklevel=4)
     mode = way.mode or psu_plan.Committee(t)
     return psu_plan.UnionPlan(n, mode, session, way.bound, way.sized, quota=way.quota or 0)
 

@@ -127,7 +127,7 @@ def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]
     """
     from psu import Committee
     from psu.ristretto import require_libsodium
-    from secfc.coded.membership import SHARED_KEY, Private
+    from secfc.coded.membership import SEEN_LABELS, SHARED_KEY, Private
 
     quota = asked["quota"]
     try:
@@ -149,7 +149,8 @@ def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]
         "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed gives "
         "other starts"
     )
-    return kept, (order, *(() if quota else (f"{SHARED_KEY}; --quota prevents that",)))
+    labels = SEEN_LABELS * (asked["disclosure"] != "noisy-sums")  # which tell nobody labels of others' rows
+    return kept, (order, *(() if quota else (f"{SHARED_KEY}{labels}; --quota prevents that",)))
 
 
 COLUMNS = (

@@ -88,7 +88,7 @@ class Lazily(click.Group):
 # Parameters of the library whose options are called otherwise than they are.
 FLAGS = {
     "t": "-t", "k": "-k", "basis": "--field", "corrected": "--corrected", "deviating": "--deviating",
-    "dendrogram": "--linkage", "neighbors": "--protect",
+    "dendrogram": "--linkage", "neighbors": "--protect", "scale_features": "--standardize",
 }  # fmt: skip
 # Values that are options of their own, or of other names.
 PHRASES = {
@@ -137,7 +137,7 @@ class ShellInterface:
         flag = self.name(parameter)
         if (command := self._command_of(flag, value)) is not None:
             return command
-        if flag is None or value is True or value is ...:
+        if flag is None or value is True or value is ... or parameter == "scale_features":
             return flag
         if value is False:
             return f"--no-{flag[2:]}"

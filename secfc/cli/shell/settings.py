@@ -338,6 +338,7 @@ def check_split(settings: Settings, method: str, given: Collection[str]) -> None
             raise click.UsageError("--helper computes for owners of columns: add --split columns.")
         return
     named = settings.id_column is not None or settings.linkage is not None
+    instead = "bring columns to public ranges at home" if "epsilon" in given else "take --standardize"
     wrong = {
         "--epsilon: add --disclosure noisy-sums": "epsilon" in given and "disclosure" not in given,
         f"--algorithm {method}: columns of the same people are joined by secfc alone": method != "secfc",
@@ -347,8 +348,8 @@ def check_split(settings: Settings, method: str, given: Collection[str]) -> None
         "--categorical: code categories in the files": bool(settings.categorical),
         f"--missing {settings.missing}: fill cells in the files": settings.missing != "refuse",
         "--standardize norm: no owner knows the norm of a row": settings.standardize == "norm",
-        "--to-range: take --standardize": settings.to_range,
-        "--ranges: take --standardize": settings.ranges is not None,
+        f"--to-range: {instead}": settings.to_range,
+        f"--ranges: {instead}": settings.ranges is not None,
         "no --id-column: say which column names the people": not named,
     }
     for why in (why for why, is_so in wrong.items() if is_so):

@@ -113,8 +113,11 @@ class NoisySums(ExactPolicy):
             )
         if self.neighbors != Neighbors("replace"):
             raise PrivacyError(
-                f"neighbors that {self.neighbors}: the size of the union is public, and padding hides no "
-                "added person, who fills one row of it and c places at c clients; use Neighbors('replace')"
+                "a person's row counts once, whoever holds it, and may be replaced; none may be added, as "
+                "the size of the union is public, and padding hides no person, who fills one row of it and "
+                "c places at c clients",
+                [("neighbors", Neighbors("replace"))],
+                {"neighbors": self.neighbors},
             )
 
     @property
@@ -146,10 +149,10 @@ class NoisySums(ExactPolicy):
     def check_people(self, membership: Any) -> None:
         """Raises IncompatibleOptions where each person's row lies at one client, or more is told of them."""
         if isinstance(membership, Joined):
-            private, at_home = membership.scale is not None, "bring columns to public ranges at home"
             why = "each owner finds its scale in rows, which no noise then covers"
-            remedies = (("scale_features", None, at_home),)
-            refuse_broken(self, Rule(private, "scale_features", membership.scale, why, remedies))
+            remedies = (("scale_features", None), "bring columns to public ranges at home")
+            scaled = membership.scale is not None
+            refuse_broken(self, Rule(scaled, "scale_features", membership.scale, why, remedies))
             return
         if not isinstance(membership, Private) or not membership.merge:
             counted = "have people that several clients have counted once"

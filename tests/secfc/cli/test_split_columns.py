@@ -27,6 +27,8 @@ from secfc.transport.simulate import simulate
 from tests.nightly import by_night
 from tests.small import invoke
 
+NOISY = ("--helper", "--disclosure", "noisy-sums", "--epsilon", 1, "--radius", 900)
+
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
@@ -150,6 +152,11 @@ def test_the_report_says_who_has_which_columns_and_that_labels_tell_of_them(file
             "--split columns and --features common: here all files have other columns",
         ),
         (["--to-range", "--helper"], "--split columns and --to-range: take --standardize"),
+        (
+            [*NOISY, "--ranges", "x=0:1"],
+            "--split columns and --ranges: bring columns to public ranges at home",
+        ),
+        ([*NOISY, "--standardize"], "Leave --standardize out, or bring columns to public ranges at home"),
         (["--algorithm", "lloyd"], "columns of the same people are joined by secfc alone"),
         (["--on-conflict", "mean", "--helper"], "with --split columns all do: leave it out"),
         (["--reveal-centers", "--helper"], "each computes its part from the labels of its rows"),

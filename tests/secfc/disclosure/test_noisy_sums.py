@@ -22,6 +22,7 @@ from field.compare.shells import SHELLS, UNIT, shell_modulus, shell_sensitivity
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
+from secfc.cli.shell.errors import ShellInterface
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded_kmeans.run_summary import placed_centers
 from secfc.disclosure.checked import products
@@ -40,6 +41,7 @@ from secfc.privacy import Bound, Budget, Composed, Neighbors
 from secfc.privacy.accountant import epsilon
 from secfc.privacy.audit import many_gaussian_runs
 from secfc.privacy.calibration import discrete_multiplier
+from secfc.remedies import PYTHON
 from tests.field.compare.test_shells import plain_step
 from tests.nightly import by_night, short
 from tests.small import cluster, invoke
@@ -634,6 +636,11 @@ def test_what_no_budget_covers_is_refused_with_what_to_use(more, why):
 def test_neighbors_and_bounds_that_no_noise_covers_are_refused():
     with pytest.raises(PrivacyError, match="replace"):
         policy(neighbors=Neighbors("add/remove"))
+    with pytest.raises(PrivacyError, match="person's row counts once") as found:
+        policy(neighbors=Neighbors("replace", "person", 3))
+    assert found.value.text(PYTHON).endswith('. Use neighbors=Neighbors(relation="replace").')
+    assert found.value.text(ShellInterface()).startswith("--protect person:3: ")
+    assert found.value.text(ShellInterface()).endswith(". Use --protect point.")
     data, _ = people()
     with pytest.raises(PrivacyError, match="private data"):
         secfc.fit(secfc.SecFC(2, 1, membership=HIDDEN, disclosure=policy()), data)
