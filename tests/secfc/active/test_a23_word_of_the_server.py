@@ -1,4 +1,4 @@
-"""A23: a server that lies in what it alone decodes, gains and under `Distances()` labels, or in what it deals."""
+"""A23: a server that lies in what it alone decodes, gains or labels of `Distances()`, or in what it deals."""
 
 from dataclasses import replace
 from functools import partial
@@ -90,7 +90,7 @@ def test_a_dealer_that_exchanges_rows_modulo_one_prime_reads_how_they_differ_of_
             told[e.sender] = e.body.values
         return (e,)
 
-    def run():
+    def reveal():
         release, coins = secfc.Release(reveal_centers=True), partial(SeededCoins, 3)
         return cluster(
             split(points, 4), secfc.OwnLabels(), k=2, init="random", max_iter=1, release=release,
@@ -106,12 +106,12 @@ def test_a_dealer_that_exchanges_rows_modulo_one_prime_reads_how_they_differ_of_
         )
         return (first - second).tolist()
 
-    plan = run().plan
+    plan = reveal().plan
     rows = plan.quantizer(points) * plan.layout.multiple
     assert read(plan) == [[0, 0], [0, 0]]  # a control
     flip_dealt_bits(monkeypatch, exchanged := [0, 1], lambda _: True)
-    run()
+    reveal()
     assert sorted(read(plan)) == sorted([(rows[0] - rows[1]).tolist(), (rows[1] - rows[0]).tolist()])
     exchanged.remove(0)
     with pytest.raises(SuspectedParties, match="do not fit the shares of labels"):
-        run()
+        reveal()
