@@ -77,8 +77,10 @@ class ClientStatistics:
         # A row this far out is clipped in any case.  Beyond, squares would leave the range of floats, and
         # whether a run fails must not depend on one row.
         self.plan, far = plan, FAR * plan.radius.value
-        inside = np.clip(np.asarray(self.points, np.float64), plan.origin - far, plan.origin + far)
-        self.rows = inside - plan.origin
+        self.rows = np.subtract(self.points, plan.origin, order="C")
+        if max(self.rows.max(initial=0), -self.rows.min(initial=0)) > far / 2:
+            inside = np.clip(self.points, plan.origin - far, plan.origin + far)
+            self.rows = np.subtract(inside, plan.origin, order="C")
         self.clipped, long = shorten_whole(self.rows * plan.scale, plan.reach)
         return long
 

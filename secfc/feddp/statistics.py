@@ -149,8 +149,9 @@ def residual_sums(rows: Array, labels: Array, origins: Array, scale: float, boun
     from field.kernels.shortening import add_residuals
 
     sums, rest = np.zeros(origins.shape), np.empty(len(rows), bool)
-    labels = labels.astype(np.int64, copy=False)
-    shortened = add_residuals(rows, labels, origins, scale, bound, sums, rest)
+    # Of one type, for which the kernel is compiled: messages have arrays that are read alone.
+    labels, origins = labels.astype(np.int64, copy=False), np.array(origins, np.float64)
+    shortened = add_residuals(rows, labels, origins, float(scale), bound, sums, rest)
     # At most 2**20 whole numbers within 2**12: exact in any order.
     found = np.rint(sums).astype(np.int64)
     if rest.any():
@@ -202,15 +203,13 @@ def row_advantages(rows: Array, starts: Array, scale: float, cap: int) -> Array:
     nearest center less that to this start's, in steps squared, clipped to [-cap, cap].  A row's numbers
     depend on it and on public values alone, as in `labels_of`.
     """
-    points = np.asarray(rows, np.float64)
-    least = []
-    for centers in starts:
-        # As in `labels_of`: products are exact, and squares are added up by center.
-        whole = whole_centers(centers, scale)
-        scores = points @ (-2.0 * whole.T)
-        scores += np.einsum("ij,ij->i", whole, whole)
-        least.append(scores.min(axis=1))
-    return np.stack([np.clip(np.rint(least[-1] - one), -cap, cap) for one in least[:-1]], axis=1)
+    many, k, d = starts.shape
+    # As in `labels_of`: products are exact, and squares are added up by center.
+    whole = whole_centers(starts.reshape(many * k, d), scale)
+    scores = np.asarray(rows, np.float64) @ (-2.0 * whole.T)
+    scores += np.einsum("ij,ij->i", whole, whole)
+    least = scores.reshape(len(rows), many, k).min(axis=2)
+    return np.asarray(np.clip(np.rint(least[:, -1:] - least[:, :-1]), -cap, cap))
 
 
 # --- sensitivities, point by point ------------------------------------------------------------------

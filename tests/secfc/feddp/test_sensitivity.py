@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from field.kernels.shortening import add_residuals
 from field.ring.quantize import squared_norms
 from secfc.feddp.server_estimates import nearest_proxy
 from secfc.feddp.statistics import (
@@ -266,7 +267,9 @@ def test_sums_about_origins_are_of_rows_as_they_are_shortened(bound):
     rows, labels, origins = rng.normal(size=(400, 5)), rng.integers(0, k, 400), rng.normal(size=(k, 5))
     scale = bound / 2.5 if bound < 100 else 30.0
     whole, long = shorten_to_bound((rows - origins[labels]) * scale, bound)
+    origins.setflags(write=False)  # as a message from another process has it
     sums, shortened = residual_sums(rows, labels.astype(np.int32), origins, scale, bound)
+    assert len(add_residuals.signatures) == 1  # a second one is compiled for a second
     assert sums.tolist() == sums_of(whole, labels, k).tolist()
     assert shortened == long.sum()
     assert (shortened > 0) == (bound < 100)
