@@ -71,7 +71,8 @@ class PlanOptions(Algorithms, Presets, Seeded, ForOfficers, Overwriting, Printin
     taken: int | None = option(None, Whole(1), "--steps", metavar="S", help=
         "Steps with the final number of clusters. Default: those that made-up rows take; nobody knows yet.")
     server_points: int | None = option(None, Whole(1), metavar="S", help=
-        "feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster.")
+        "feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster, "
+        "none within a --radius.")
     trials: int | None = option(None, Whole(1), metavar="T", help=
         "feddp: say what noise costs, by T simulations on held-out points of --server-file, or without on "
         "made-up clusters within --radius.")
@@ -206,8 +207,9 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     m, d = given.rows or 1000 * n, given.width or 10
     asked = asked_of(context, method, given)
     points: Any = None
-    made_up = bool(more) and is_made_up(method, asked, splits=given.splits)
-    if method.name == "feddp" and not made_up:
+    if more:
+        check_simulated(method, asked, splits=given.splits)
+    if method.name == "feddp" and (given.server_points or not within_radius(asked)):
         points = server_points_asked(given, asked, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
     bound = float(asked.get("bound") or asked.get("radius") or 1.0)
@@ -227,15 +229,18 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     )
 
 
-def is_made_up(method: Method, asked: AskedOptions, *, splits: bool) -> bool:
-    """Whether simulated clients have made-up rows.  Raises Refused where there is nothing to simulate."""
-    held = method.name == "feddp" and asked["server_file"] != MADE_UP
-    if not held and (method.name != "feddp" or asked["radius"] is None or splits):
+def within_radius(asked: AskedOptions) -> bool:
+    """Whether private centers start within a public radius, without points of the server."""
+    return bool(asked["server_file"] == MADE_UP and asked["radius"] is not None)
+
+
+def check_simulated(method: Method, asked: AskedOptions, *, splits: bool) -> None:
+    """Raises Refused where there is nothing to simulate clients out of."""
+    if method.name != "feddp" or (asked["server_file"] == MADE_UP and (splits or not within_radius(asked))):
         raise RefusedInput(
             "--trials and --splits simulate clients out of points that the server holds: add --algorithm "
             "feddp --server-file POINTS.csv, or for --trials on made-up rows --radius, or leave them out."
         )
-    return not held
 
 
 def choose_scaled(method: Method, asked: AskedOptions, public: PublicFacts) -> Any:
@@ -304,8 +309,6 @@ def asked_of(context: click.Context, method: Method, given: PlanOptions) -> Aske
 
 def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]) -> Planned:
     """The plan of a deployment.  Raises Impossible, InputError, OSError."""
-    import numpy as np
-
     import secfc
     from secfc.cli.deploy.run_file import build_run
     from secfc.deploy.runfile import RunFile
@@ -321,7 +324,7 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     mine = [name for name in (*options(), *PREPARING.split(), "preset") if name not in NETWORK]
     refuse_options(
         context,
-        [*mine, "algorithm", "k", "clients", "width", "seed", "trials", "splits"],
+        [*mine, "algorithm", "k", "clients", "width", "seed", "server_points", "trials", "splits"],
         "{option} is said by the run file: change it there, or leave RUN.toml out.",
     )
     try:
@@ -331,9 +334,6 @@ def of_run_file(context: click.Context, given: PlanOptions, more: dict[str, Any]
     n = len(work.public.clients)
     inner: Any = work.algorithm.capabilities.inner or work.algorithm
     public = replace(with_rows(inner, work.public, given.rows or 1000 * n), session=bytes(32))
-    if work.asked.get("epsilon") is not None and work.method.name == "feddp" and public.server_points is None:
-        points = np.random.default_rng(1).uniform(-0.7, 0.7, (given.server_points or 200, public.d))
-        public = replace(public, server_points=points * public.bound)
     found: Planned = secfc.plan(
         work.algorithm, losses=given.losses, network=network_from_options(context.params), steps=given.taken,
         public=public,

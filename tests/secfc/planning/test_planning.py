@@ -343,6 +343,25 @@ def test_the_command_says_what_noise_costs_and_which_split_to_take(tmp_path):
     assert "--radius, or leave them out" in invoked(*words, "--radius", "5", "--splits", code=2)
 
 
+def test_a_plan_within_a_radius_is_of_the_run_that_has_no_points_at_the_server(tmp_path):
+    """Else it told of releases, messages and times of another protocol."""
+
+    def releases(*more):
+        (said,) = (one for one in json.loads(invoked(*more, "--json"))["server_learns"] if "releases" in one)
+        return int(said.split()[0])
+
+    words = ["-n", "3", "-m", "300", "-d", "2", "-k", "3", "--algorithm", "feddp", "--epsilon", "1"]
+    run = secfc.fit(secfc.FedDPKMeans(3, 1.0, 1e-6, bound=5.0), list(np.zeros((3, 100, 2))), seed=0)
+    assert releases(*words, "--radius", "5") == len(run.ledger.entries)
+    assert releases(*words, "--radius", "5", "--server-points", "60") == releases(*words) == 7
+    keys = {name: bytes([i]) * 32 for i, name in enumerate(("a", "b", "c", "server"), 1)}
+    file = RunFile(
+        "a run", bytes(32), "ws://hub", keys, ("x", "y"), "feddp", 3, {"epsilon": 1.0, "radius": 5.0}, {}
+    )
+    (tmp_path / "run.toml").write_text(file.toml())
+    assert releases(str(tmp_path / "run.toml"), "-m", "300") == len(run.ledger.entries)
+
+
 def test_noise_is_foreseen_on_made_up_clusters_where_nobody_holds_points():
     def at(epsilon):
         way = secfc.FedDPKMeans(3, epsilon, 1e-6, bound=5.0)
