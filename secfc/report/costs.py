@@ -155,7 +155,7 @@ CONTENTS = {
     "GlobalCentroids": "global centroids",
     "AlignedCentroids": "local centroids, aligned",
     "LocalGaussians": "local clusters, described",
-    "Project": "the server's points, projected",
+    "Project": "the server's points, or candidates, projected",
     "Choose": "starts to choose from",
     "GroupAbout": "centers to sum about",
     "NoisyCenters": "noisy centers",
