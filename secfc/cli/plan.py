@@ -207,8 +207,7 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     m, d = given.rows or 1000 * n, given.width or 10
     asked = asked_of(context, method, given)
     points: Any = None
-    if more:
-        check_simulated(method, asked, splits=given.splits)
+    check_simulated(method, asked, given)
     if method.name == "feddp" and (given.server_points or not within_radius(asked)):
         points = server_points_asked(given, asked, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
@@ -234,9 +233,11 @@ def within_radius(asked: AskedOptions) -> bool:
     return bool(asked["server_file"] == MADE_UP and asked["radius"] is not None)
 
 
-def check_simulated(method: Method, asked: AskedOptions, *, splits: bool) -> None:
-    """Raises Refused where there is nothing to simulate clients out of."""
-    if method.name != "feddp" or (asked["server_file"] == MADE_UP and (splits or not within_radius(asked))):
+def check_simulated(method: Method, asked: AskedOptions, given: PlanOptions) -> None:
+    """Raises Refused where there is nothing to simulate clients out of, and they were asked for."""
+    held = method.name == "feddp" and asked["server_file"] != MADE_UP
+    made_up = method.name == "feddp" and within_radius(asked)
+    if (given.splits and not held) or (given.trials and not (held or made_up)):
         raise RefusedInput(
             "--trials and --splits simulate clients out of points that the server holds: add --algorithm "
             "feddp --server-file POINTS.csv, or for --trials on made-up rows --radius, or leave them out."
