@@ -20,7 +20,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ from benchmarks.common import Row, run_grid, show
 from benchmarks.dp import cost_per_point, optimum
 from benchmarks.dp_data import numbers
 from benchmarks.dp_methods import nearest
-from secfc.feddp import ServerNoise
+from secfc.algorithm import PublicFacts
+from secfc.feddp import Cones, ServerNoise, Votes
 from secfc.privacy.accountant import gaussian_epsilon
 
 Array = Any
@@ -134,10 +135,17 @@ def problem(name: str, seed: int, folder: Path | None) -> Problem:
     return Problem(points, chosen.k, (chosen.high - chosen.low) / 2, cost, one)
 
 
-def ours(given: Problem, epsilon: float, seed: int) -> tuple[Array, float]:
-    """FedDP-KMeans without points at the server; the number of rows is nobody's to know."""
+def ours(given: Problem, epsilon: float, seed: int, boxes: int = 0) -> tuple[Array, float]:
+    """FedDP-KMeans without points at the server; the number of rows is nobody's to know.
+
+    boxes: how many times a ball about the rows is found first.
+    """
     federation = secfc.Federation.from_arrays(np.array_split(given.points, CLIENTS))
     way = secfc.FedDPKMeans(given.k, epsilon, given.delta, bound=given.radius, noise=ServerNoise())
+    if boxes:
+        start = way.plan(PublicFacts.of(federation, bounded=False)).start
+        assert isinstance(start, Votes | Cones)
+        way = replace(way, start=replace(start, boxes=boxes))
     result = secfc.fit(way, federation, seed=seed)
     return result.centers, result.ledger.epsilon(given.delta)
 

@@ -195,6 +195,13 @@ def verdicts():
     return counted[0].strip()
 
 
+def lost():
+    """How many cells of the matrix of private clustering are lost, by part."""
+    return re.search(
+        r"^\| part \|.*lost.*\n(?:\|.*\n)+", (ROOT / "docs/dp_matrix.md").read_text(), re.MULTILINE
+    )[0].strip()
+
+
 def problems():
     """Each problem by its number: what its error's docstring says of it."""
     rows = [
@@ -214,6 +221,7 @@ TABLES = {
     ("paper.md", "verdicts"): verdicts,
     ("README.md", "deviations"): deviations_in_short,
     ("docs/threats.md", "deviations"): deviations,
+    ("secfc/feddp/README.md", "lost"): lost,
     ("secfc/disclosure/README.md", "blame"): blame,
     ("docs/who_learns_what.md", "policies"): who_learns_what,
     ("docs/choose.md", "tree"): tree,

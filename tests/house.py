@@ -184,7 +184,7 @@ def protocols(source: str) -> int:
 
 def written(root: Path) -> list[str]:
     """What people wrote in each page: no code, no tables from code, no pages that a program writes."""
-    made = {root / "docs/papers.md", root / "docs/nightly.md"}
+    made = {root / "docs" / f"{name}.md" for name in ("papers", "nightly", "dp_matrix")}
     folders = ("*.md", "docs/**/*.md", *(f"{package}/**/*.md" for package in (*PACKAGES, "benchmarks")))
     files = {file for pattern in folders for file in root.glob(pattern)} - made
     return [MADE.sub("", file.read_text()) for file in sorted(files)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import dp, dp_alone, dp_data, dp_matrix, dp_methods
+from benchmarks import dp, dp_alone, dp_data, dp_methods
 from benchmarks.common import read_rows
 from secfc.disclosure import NoisySums
 from secfc.feddp import OURS, PAPER
@@ -181,29 +181,6 @@ def test_scales_come_from_the_servers_rows_alone(monkeypatch):
         found.append(make(None, np.random.default_rng(0)))
     np.testing.assert_array_equal(found[0].server, found[1].server)
     assert found[1].points.max() == pytest.approx(1000 * found[0].points.max())
-
-
-@pytest.mark.nightly
-def test_the_matrix_marks_what_is_lost(tmp_path, monkeypatch):
-    file = tmp_path / "matrix.jsonl"
-    few = ["--set", "breast cancer", "--epsilon", "1", "--runs", "1", "--out", file]
-    printed = invoke(dp_matrix.main, *few)
-    assert all(word in printed for word in ("breast cancer", "server alone", "one"))
-    rows = read_rows(file)
-    # Rivals that ask nobody are played once, and stand in every line.
-    (line,) = dp_matrix.table(rows).values()
-    assert set(line) == set(dp_matrix.METHODS)
-    assert min(line.values()) >= 0
-    # What questions that were not asked would have cost is not spent.
-    (spent,) = (row["spent"] for row in rows if row["cell"]["method"] == "ours")
-    assert 0.9 < spent <= 1
-    assert dp_matrix.loses(line | {"ours": 2 * max(line.values())})
-    assert not dp_matrix.loses(line | {"ours": min(line.values())})
-    for name, chosen in dp_data.SETS.items():
-        if name in ("digits", "texts, 5 of 20 topics"):
-            held = chosen.make(None, np.random.default_rng(0))
-            assert np.isfinite(held.points).all()
-            assert held.points.shape[1] == held.server.shape[1]
 
 
 @pytest.mark.nightly
