@@ -260,8 +260,17 @@ class Bound:
         """A quantile of the norms of public points (q, d), about a public center if one is given."""
         if not 0 < quantile <= 1:
             raise InputError(f"quantile={quantile} must be in (0, 1]")
-        moved = np.asarray(points, np.float64) - (0.0 if center is None else center)
-        return cls(float(np.quantile(np.linalg.norm(moved, axis=-1), quantile)), "public data")
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = np.linalg.norm(
+                np.asarray(points, np.float64) - (0.0 if center is None else center), axis=-1
+            )
+        if not np.isfinite(norms).all():
+            worst = np.abs(points).max(axis=-1).argmax()  # a center that is a mean may be as far out
+            raise InputError(
+                f"row {worst} of the public points is so far out that its square leaves the range of floats "
+                "(rows count from 0): correct it, or drop it"
+            )
+        return cls(float(np.quantile(norms, quantile)), "public data")
 
     @classmethod
     def from_private(cls, value: float, *, leak: bool = False) -> Bound:

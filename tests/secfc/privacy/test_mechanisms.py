@@ -125,6 +125,9 @@ def test_clipping_wants_integers():
 
 def test_bounds_say_where_they_come_from():
     assert not Bound.given(3).private
+    for center in (None, np.zeros(2), np.full(2, np.inf)):
+        with pytest.raises(InputError, match="row 1 of the public points is so far out"):
+            Bound.from_public(np.array([[0.0, 1.0], [1.7e308, -1.7e308]]), center=center)
     public = Bound.from_public(np.array([[3.0, 4.0], [0.0, 1.0]]), quantile=1.0)
     assert (public.value, public.source) == (5.0, "public data")
     assert Bound.from_public(np.array([[3.0, 4.0]]), center=np.array([3.0, 0.0])).value == 4.0
