@@ -6,6 +6,7 @@ Clocks are scaled: a second of the defaults is some hundredths here.  The real o
 import asyncio
 import contextlib
 import time
+from itertools import product
 
 import numpy as np
 import pytest
@@ -108,6 +109,15 @@ async def half_open(say=b""):
     return links["a"]["b"], links["b"]["a"]
 
 
+def side_by_side(*talks):
+    """What comes of them, in their order: they wait at the same time."""
+
+    async def gather():
+        return await asyncio.gather(*talks)
+
+    return asyncio.run(gather())
+
+
 WORD = bytes(8) + (-1).to_bytes(8, "little", signed=True)
 
 
@@ -119,14 +129,14 @@ def test_a_peer_that_is_gone_without_a_word_costs_a_pulse_and_not_the_patience()
         finally:
             await other.channel.close()
 
-    for enough in (WORD, WORD + (500).to_bytes(8, "little") + bytes(20)):  # also in the middle of a message
-        came, seconds = asyncio.run(converse(enough, 60.0))
-        assert came == set()
+    # Also in the middle of a message; who never spoke may still be reading its data.
+    cut = WORD + (500).to_bytes(8, "little") + bytes(20)
+    *enough, (came, mute) = side_by_side(converse(WORD, 60.0), converse(cut, 60.0), converse(b"", 3 * PULSE))
+    for nobody, seconds in enough:
+        assert nobody == set()
         assert PULSE * 0.7 < seconds < 3 * PULSE
-    # Who never spoke may still be reading its data.
-    came, seconds = asyncio.run(converse(b"", 3 * PULSE))
     assert came == set()
-    assert seconds > 2.5 * PULSE
+    assert mute > 2.5 * PULSE
 
 
 def frame(number):
@@ -149,9 +159,9 @@ def test_a_peer_that_falls_silent_or_breaks_off_is_awaited_for_as_long_as_it_may
             for end in (other, there):
                 end.channel.abort()
 
-    for gone in ("falls silent", "breaks off"):
-        assert asyncio.run(converse(gone, patience=2 * PULSE, rejoin=40 * PULSE)) == {"b"}
-        assert asyncio.run(converse(gone, patience=2 * PULSE, rejoin=0.0)) == set()
+    cases = product(("falls silent", "breaks off"), (40 * PULSE, 0.0))
+    came = side_by_side(*(converse(gone, patience=2 * PULSE, rejoin=rejoin) for gone, rejoin in cases))
+    assert came == [{"b"}, set()] * 2
 
 
 @pytest.mark.nightly
