@@ -42,6 +42,7 @@ HOLDERS = {
     **dict.fromkeys(
         ("scale", "basis", "rounding", "largest", "centers", "coarse"), "quantization=Quantization"
     ),
+    **dict.fromkeys(("counts", "on_conflict", "merge"), "membership=Private"),
     **dict.fromkeys(("threads", "network", "workers", "scratch"), "runtime=Runtime"),
     **dict.fromkeys(("reveal_centers", "smallest_center", "predictions", "dendrogram"), "release=Release"),
 }

@@ -223,7 +223,7 @@ class SecFCKMeans(Federated):
 
 @dataclass(eq=False, repr=False)
 class DPKMeans(Federated):
-    """Differentially private federated k-means (`secfc.FedDPKMeans`), started from points of the server.
+    """Differentially private federated k-means (`secfc.FedDPKMeans`), from points of the server or a radius.
 
     Parameters
     ----------
@@ -243,7 +243,8 @@ class DPKMeans(Federated):
     steps
         Steps after the initial centers; None for the default of `secfc.FedDPKMeans`.
     radius
-        Length to which rows are clipped, in data units; None derives it from the server's points.
+        Length to which rows are clipped, in data units; None derives it from the server's points.  Where the
+        server has none, rows lie within it about 0.
     rows_per_client
         Public rough number of rows of a client; needed for protect="client" only.
     labels_epsilon
@@ -315,7 +316,7 @@ class DPKMeans(Federated):
         server_points: ArrayLike | None = None,
         persons: ArrayLike | None = None,
     ) -> Self:
-        """Run the protocol on all clients' points, with points that the server holds.
+        """Run the protocol on all clients' points, with points that the server holds, or within a radius.
 
         Parameters
         ----------
@@ -344,10 +345,13 @@ class DPKMeans(Federated):
         dealt, whole = self._dealt_to_fit(X, groups)
         if persons is not None:
             dealt = _of_persons(dealt, np.asarray(persons), len(whole))
+        held: Array | None
         if server_points is None and dealt.federation.server_points is not None:
             held = dealt.federation.server_points
         elif server_points is None:
-            held = whole[self._shared(len(whole))]
+            held = None
+            if self.server_share is not None or self.radius is None:
+                held = whole[self._shared(len(whole))]
         else:
             held = read_all(checked_points(as_rows(np.asarray(server_points)), "the server"), "the server")
         federation = replace(dealt.federation, server_points=held)
@@ -368,7 +372,8 @@ class DPKMeans(Federated):
         if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
             raise InputError(
                 f"server_share={share!r} and no server_points: the server needs points of its own. Pass "
-                "fit(X, server_points=...), or in a simulation a share of X's rows in (0, 1]"
+                "fit(X, server_points=...), or in a simulation a share of X's rows in (0, 1], or do without: "
+                "radius=, within which rows are known to lie about 0"
             )
         return np.linspace(0, m - 1, max(1, round(share * m))).round().astype(np.int64)
 

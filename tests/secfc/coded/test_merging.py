@@ -245,7 +245,7 @@ def test_words_that_do_not_fit_are_refused():
         Private(counts="shown")
     with pytest.raises(ValueError, match="there is no mean"):
         Private(merge=False, on_conflict="mean")
-    with pytest.raises(ValueError, match=r"divides it by too much.*Use counts="):
+    with pytest.raises(ValueError, match=r"divides it by too much.*Use membership=Private.counts="):
         Private(counts="hidden", on_conflict="mean")
 
 

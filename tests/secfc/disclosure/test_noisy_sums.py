@@ -619,7 +619,7 @@ def test_too_few_dealers_of_noise_end_a_run():
     [
         ({"membership": "open"}, "Use FedDPKMeans, or have people"),
         ({"membership": secfc.Private(merge=False)}, "each at one client"),
-        ({"membership": secfc.Private()}, "beside the budget. Use counts=.hidden."),
+        ({"membership": secfc.Private()}, "beside the budget. Use membership=Private.counts=.hidden.."),
         ({"membership": secfc.Private(counts="hidden", on_conflict="separate")}, "more than once"),
         ({"init": "random-points"}, "steps start"),
         ({"n_init": 2}, "restarts"),
@@ -631,6 +631,14 @@ def test_what_no_budget_covers_is_refused_with_what_to_use(more, why):
     data, _ = people(n=5)
     with pytest.raises(IncompatibleOptions, match=why):
         run_sums(policy(), data, **more)
+
+
+def test_remedies_in_python_are_what_can_be_typed():
+    data, _ = people(n=5)
+    with pytest.raises(IncompatibleOptions) as found:
+        run_sums(policy(), data, membership=secfc.Private(bound=64, sized=False))
+    (said,) = re.findall(r"Use membership=(.*)\.$", str(found.value))
+    assert eval(said, vars(secfc)).counts == "hidden"
 
 
 def test_neighbors_and_bounds_that_no_noise_covers_are_refused():

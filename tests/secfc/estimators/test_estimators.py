@@ -367,3 +367,16 @@ def test_without_scikit_learn_the_import_says_what_to_install():
     code = "import sys, secfc; secfc.fit; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_private_centers_need_no_points_of_the_server_within_a_public_radius():
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(at, 0.2, (300, 2)) for at in (-2, 2)])
+    with pytest.raises(secfc.InputError, match="do without: radius="):
+        DPKMeans(2, epsilon=20.0).fit(rows)
+    made = DPKMeans(2, epsilon=20.0, radius=4.0).fit(rows)
+    assert made.result_.details.server.released[0].what.startswith("votes")
+    assert np.abs(np.sort(made.cluster_centers_, axis=0) - [[-2, -2], [2, 2]]).max() < 0.3
+    # A share of rows is asked for beside a radius, and stands for the server's points.
+    shared = DPKMeans(2, epsilon=20.0, radius=4.0, server_share=0.5).fit(rows)
+    assert "weights of the server's points" in [one.what for one in shared.result_.details.server.released]
