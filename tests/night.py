@@ -19,6 +19,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -209,7 +210,8 @@ def summarize(name: str, output: str, code: int) -> tuple[int, int, int, str]:
 
 def run_shard(name: str, seed: int) -> ShardRecord:
     """Run one, and show what it said if it failed."""
-    env, begun = dict(os.environ), time.monotonic()  # what mutants and the lowest run is the short suite's
+    # Files of tests lie on a disc, as they do not by day.  What mutants and the lowest run is the short suite's.
+    env, begun = {"TMPDIR": tempfile.gettempdir(), **os.environ}, time.monotonic()
     if name == LOWEST:
         words = [LOWEST]
     elif name.startswith(MUTANTS):

@@ -77,7 +77,7 @@ def test_an_exact_run_says_that_it_is_not_private():
         ("--epsilon 0 --radius 1 --bound 1", "positive"),
         ("--epsilon 1 --radius 1 --bound 1 --init k-means++", "distances of its own"),
         ("--epsilon 1 --radius 1 --bound 1 --verify", "no meaning with --epsilon"),
-        ("--algorithm lloyd --epsilon 1", "no meaning for --algorithm lloyd"),
+        ("--algorithm lloyd --epsilon 1", "--algorithm lloyd adds no noise"),
         ("--epsilon 1 --radius 1 --bound 1 --protect client --membership private", "open membership"),
     ],
 )

@@ -242,7 +242,7 @@ def test_its_rates_are_those_of_the_budget(epsilon, runs):
 @pytest.mark.nightly
 def test_half_the_noise_is_refuted_by_many_runs_of_a_gaussian_claim_and_not_by_a_bound_on_epsilon():
     way = FedDPKMeans(3, 4, 1e-6, noise=Quieter())
-    present, absent = (np.array([score(way, p, 2 * i + p) for i in range(150)]) for p in (True, False))
+    present, absent = (np.array([score(way, p, 2 * i + p) for i in range(300)]) for p in (True, False))
     claim = played(way).plan.event
     assert many_gaussian_runs(present, absent).refutes(claim)
     assert not many_runs(present, absent, delta=1e-6).refutes(claim)
