@@ -210,7 +210,7 @@ def summarize(name: str, output: str, code: int) -> tuple[int, int, int, str]:
 
 def run_shard(name: str, seed: int) -> ShardRecord:
     """Run one, and show what it said if it failed."""
-    # Files of tests lie on a disc, as they do not by day.  What mutants and the lowest run is the short suite's.
+    # Files of tests lie on a disc, as not by day.  What mutants and the lowest run is of the short suite.
     env, begun = {"TMPDIR": tempfile.gettempdir(), **os.environ}, time.monotonic()
     if name == LOWEST:
         words = [LOWEST]
