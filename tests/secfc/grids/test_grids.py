@@ -175,7 +175,9 @@ def test_runs_under_a_budget_on_files_are_one_entry_and_tell_nothing_that_is_not
     assert run(*asked, *entered).exit_code == 0  # both are there: nothing is spent
     more = run(*asked, "--ledger", "spent.json")
     assert more.exit_code == 2
-    assert "epsilon=4 after 4 in earlier runs is more than the total of 5" in " ".join(more.stderr.split())
+    # What questions that were not asked would have cost is not spent.
+    said = r"epsilon=4 after (4|3\.9\d*) in earlier runs is more than the total of 5"
+    assert re.search(said, " ".join(more.stderr.split()))
     assert "cost" in json.loads(evaluated_row(asked))
 
 
