@@ -83,7 +83,7 @@ def settings(many: int, seed: int) -> Iterator[Setting]:
     for i in range(many):
         policy = POLICIES[i % len(POLICIES)]
         costly = (
-            "None" in policy or policy.startswith("FinalResult") or policy == "private" or "hidden" in policy
+            "None" in policy or policy.startswith("FinalLabels") or policy == "private" or "hidden" in policy
         )
         n = int(rng.integers(5, 9 if costly else 15))
         t = int(rng.integers(1, min(3 if costly else 5, (n - 1) // 2) + 1))
