@@ -131,7 +131,7 @@ TABLE = (
     ),
     # Secure sums.
     BlameRow(("SumShares",), Absence.EXCLUDED, {"server + sender": TOLD}),
-    BlameRow(("ShareSeed",), Absence.EXCLUDED),
+    BlameRow(("ShareSeed",), Absence.ENDS),
     BlameRow(("SumDigest", "LastDigest"), Absence.SPARED, {"server + sender": TOLD}),
     BlameRow(
         ("CodedSum",),

@@ -17,7 +17,7 @@ from secfc.coded.queries import Query
 from secfc.coded_kmeans.algorithm1 import SecFCClientResult
 from secfc.data.inputs import InputError, seeded_generator
 from secfc.deploy import session
-from secfc.errors import FaultyClient, FaultyServer, PlanMismatch
+from secfc.errors import FaultyClient, FaultyServer, Indispensable, PlanMismatch
 from secfc.roles.exchange import SERVER, SHARE
 from secfc.scaling.algorithm import Scaled
 from secfc.transport.checkpoint import Checkpoint
@@ -266,6 +266,18 @@ def test_groups_that_fit_no_clusters_are_the_servers_fault(groups):
 
     with pytest.raises(FaultyServer, match="which make a group"):
         simulate(without_seal(work, federation), faults=change)
+
+
+def test_groups_that_are_lost_cost_their_client_its_end_and_blame_nobody():
+    _, federation, work = work_of_tree(secfc.AssignmentsOnly())
+    lost = federation.names[1]
+
+    def lose(envelope):
+        return [] if (envelope.kind, envelope.recipient) == ("ClusterGroups", lost) else [envelope]
+
+    found = simulate(without_seal(work, federation), faults=lose)
+    assert {*federation.names, SERVER} - {*found.results} == {*found.silent} == {lost}
+    assert isinstance(found.silent[lost], Indispensable)
 
 
 def test_where_fewer_clusters_have_points_than_groups_were_asked_for_each_is_one():

@@ -44,7 +44,7 @@ SWEPT = [
         "own labels, nobody deals", "k-fed", "overlapping", "labels only, in blocks", "scaled", "pairs",
         "final labels, the server deals", "own labels", "own labels, rounded centers, a client deals",
         "Private.mode=Server()", "Private.merge=False", "Joined.mode=Server()", "k chosen",
-        "own labels, predict", "k-fed, sealed",
+        "own labels, predict", "k-fed, sealed", "shared centers",
     ),
 ]  # fmt: skip
 # What no run of these is made of, and where it is lost.
@@ -54,6 +54,7 @@ ELSEWHERE = {
     "SignedConsent": "the same",
     "NewRows": "the same",
     "SealedDecision": "beside all exchanges, when an operator says so: tests/secfc/deploy/test_consent.py",
+    "ClusterGroups": "between organizations: tests/secfc/deploy/test_session.py",
     "Abort": "where a run ends by an error: tests/secfc/roles/test_abort.py",
 }
 

@@ -188,7 +188,8 @@ def lose_one(ends, lost, asks=True):
         links[a][b].lost = lost
         if not asks:
             links[a][b].repeat_kept = lambda: None
-        return await running(roles_of(RUNS["private"], clustered()), links, patience=0.6, grace=0.2)
+        # Those who have enough wait for who lacks the message, and asks for it after half of its patience.
+        return await running(roles_of(RUNS["private"], clustered()), links, patience=0.6, grace=0.6)
 
     return asyncio.run(converse())
 
