@@ -88,9 +88,7 @@ class Evaluator:
         """
         if not self._key:
             raise UnionAborted("the keys of tags are erased: start again, with new ones")
-        where = (
-            range(plan.quota + 1)[batch_span(plan, batch)] if 0 <= batch < count_batches(plan) else range(0)
-        )
+        where = range(plan.quota + 1)[batch_span(plan, batch)]
         if len(elements) != ELEMENT * len(where) or not elements:
             why = f"a question for tags is not that of a quota of {plan.quota} IDs"
             raise accuse_parties("Blinded", why, proof=True, sender=client)
