@@ -247,6 +247,11 @@ def test_the_error_probability_is_what_the_page_says(n, t, blocks, colluding):
     assert error_probability(got, blocks, favors, colluding) < Fraction(1, 2**BITS)
     assert got.miss_bits(blocks, favors, colluding) >= BITS
     assert got.failing < FAILING
+    # Other lanes double at most what passes in the first ones.
+    least = got.passing_bits(colluding) - math.log2(
+        2 * favors * (got.masks(blocks) - blocks + 1) ** colluding
+    )
+    assert got.miss_bits(blocks, favors, colluding) == pytest.approx(least)
     # Positive control: four rows less would be too few.
     less = RejectionOdds(got.rows - 4, got.spare, got.reach)
     assert less.miss_bits(blocks, favors, colluding) < BITS

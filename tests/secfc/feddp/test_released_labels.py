@@ -178,10 +178,5 @@ def test_a_report_says_what_labels_are_worth(data, result):
     assert "replace one data point: epsilon = 4" in people
     page = " ".join(re.sub("<[^>]*>", " ", officer.as_html(officer.of_run(found, result))).split())
     sentence = RandomizedResponse(3.6).sentence(3).replace("'", "&#39;")
-    assert sentence.startswith(
-        "a label of every row, drawn by its owner under randomized response of epsilon=3.6"
-    )
-    hidden = RandomizedResponse(3.6, slots=1000).sentence(3)
-    assert hidden.startswith("a label of each of 1,000 places of every client, with a row or without, drawn")
     assert page.count(sentence) >= 2  # of the server, and of everybody
     assert "released labels wherever they are published for good" in page

@@ -254,3 +254,10 @@ def test_labels_of_no_use_are_told_and_of_no_privacy_refused():
     for wrong in (0.0, -1.0, 0.9e-3, 25.1, math.inf):
         with pytest.raises(InputError, match="must be in"):
             RandomizedResponse(wrong)
+
+
+def test_a_sentence_says_of_what_labels_are():
+    drawn = "drawn by its owner under randomized response of epsilon=3.6: of k=3 clusters"
+    assert RandomizedResponse(3.6).sentence(3).startswith(f"a label of every row, {drawn}")
+    places = "each of 1,000 places of every client, with a row or without"
+    assert RandomizedResponse(3.6, slots=1000).sentence(3).startswith(f"a label of {places}, {drawn}")
