@@ -23,6 +23,7 @@ TOLD = "what the server told one client is not what it told another"
 DEALT = "shares are on no polynomial, by who told them or who dealt them"
 UNFIT = "what was told is on no polynomial, or does not fit shares of rows"
 PART = "clients that play one part say different things of it"
+ASKED = ", or the server asks one of them something else"
 COINS = "clients heard different coins, or questions"
 
 TABLE = (
@@ -107,19 +108,20 @@ TABLE = (
         ("MaskedBits", "PartDigests"),
         Absence.REPEATED,
         {
-            "committee + dealers": "members heard different words",
-            "players + dealers": PART,
-            "committee": "what was opened is not what parts add up to",
+            "committee + dealers + server": "members heard different words" + ASKED,
+            "players + dealers + server": PART + ASKED,
+            "committee + server": "what was opened is not what parts add up to" + ASKED,
         },
     ),
-    BlameRow(("PartShares", "SeatDigest", "WitnessedBits"), Absence.REPEATED, {"players": PART}),
+    BlameRow(
+        ("PartShares", "SeatDigest", "WitnessedBits"), Absence.REPEATED, {"players + server": PART + ASKED}
+    ),
     BlameRow(
         ("LabelShare", "OwnShare", "SizeShare"),
         Absence.REPEATED,
         {
-            "players": PART + ", or a step that is taken again opens other sizes",
-            "players + server": "a step that is taken again opens other sizes",
-            "committee + dealers": "they add up to what no labels have",
+            "players + server": PART + ASKED + ", or a step that is taken again opens other sizes",
+            "committee + dealers + server": "they add up to what no labels have" + ASKED,
         },
     ),
     # Labels that stay shared.

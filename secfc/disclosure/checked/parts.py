@@ -24,7 +24,7 @@ from secfc.disclosure.checked.blocks import Blocks
 from secfc.disclosure.checked.messages import SIZE, PartShares
 from secfc.errors import SuspectedParties
 from secfc.roles.blame import suspect_parties
-from secfc.roles.exchange import PartyId, blame_error
+from secfc.roles.exchange import SERVER, PartyId, blame_error
 from secfc.roles.messages import check_residues
 
 # Bytes of what the tables of a part, or a share of it, are expanded from.
@@ -123,9 +123,12 @@ def check_vouched(sender: PartyId, digests: bytes, parts: Sequence[int], what: s
 
 
 def suspects_of_part(kind: str, clients: Sequence[PartyId], what: str) -> SuspectedParties:
-    """The error that ends a run in which clients of a part say different things."""
+    """The error that ends a run in which clients of a part say different things.
+
+    Digests are of the question too, so it looks the same where the server asks one of them something else.
+    """
     why = f"{', '.join(clients)} play one part, and do not say the same of {what}"
-    return suspect_parties(kind, f"{why}: those of this step are not used", players=clients)
+    return suspect_parties(kind, f"{why}: those of this step are not used", players=clients, server=SERVER)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ from secfc.disclosure.checked.blocks import Blocks
 from secfc.disclosure.checked.messages import SIZE, PartDigests
 from secfc.disclosure.checked.parts import SEED, PartKeys
 from secfc.roles.blame import suspect_parties
-from secfc.roles.exchange import PartyId, blame_error
+from secfc.roles.exchange import SERVER, PartyId, blame_error
 
 
 class DigestSum:
@@ -226,7 +226,9 @@ class CommitteeWords:
     def _agree(self, heard: Mapping[PartyId, bytes]) -> None:
         if any(digest != self.heard for digest in heard.values()):
             why = f"members of the committee heard different words{UNOPENED}"
-            raise suspect_parties("MaskedBits", why, committee=self.committee, dealers=self.dealers)
+            raise suspect_parties(
+                "MaskedBits", why, committee=self.committee, dealers=self.dealers, server=SERVER
+            )
 
     # --- at the end -----------------------------------------------------------------------------------
 
@@ -253,11 +255,11 @@ class CommitteeWords:
         for _, by in sorted(found.items()):
             if len(set(by.values())) > 1:
                 why = f"{', '.join(sorted(by))} play one part, and do not compute the same{UNOPENED}"
-                raise suspect_parties("PartDigests", why, players=by, dealers=self.dealers)
+                raise suspect_parties("PartDigests", why, players=by, dealers=self.dealers, server=SERVER)
             whole.join(read_digest(self.basis, next(iter(by.values()))))
         if bytes(whole) != bytes(self.total):
             why = f"what was opened is not what the parts add up to{UNOPENED}"
-            raise suspect_parties("PartDigests", why, committee=self.committee)
+            raise suspect_parties("PartDigests", why, committee=self.committee, server=SERVER)
 
 
 # Of errors that end a step.

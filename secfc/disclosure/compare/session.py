@@ -555,9 +555,8 @@ def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
 def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelShare]) -> Array:
     """The labels (m,) int32 that all members' shares add up to.
 
-    Raises FaultyClient for words of another shape, SuspectedParties for shares of a part that its clients do
-    not agree on, and for digits that nobody honest opens: also the dealer, as false tables show in the
-    members' shares.
+    Raises FaultyClient for words of another shape, SuspectedParties where clients of a part do not agree, and
+    for digits that nobody honest opens: of the dealer too, whose false tables show in shares.
     """
     schedule, blocks, committee = match.schedule, match.blocks, match.committee
     words, digests = dict[PartyId, Array](), dict[PartyId, bytes]()
@@ -572,9 +571,10 @@ def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelS
             dealer_protocol.labels_from_code(schedule, reduce(np.bitwise_xor, parts))
         )
     except ValueError:
-        why = "the shares of the labels add up to clusters that are not there"
-        dealers = match.seating.dealers
-        raise suspect_parties("LabelShare", why, committee=match.committee, dealers=dealers) from None
+        why, dealers = "the shares of the labels add up to clusters that are not there", match.seating.dealers
+        raise suspect_parties(
+            "LabelShare", why, committee=committee, dealers=dealers, server=SERVER
+        ) from None
 
 
 def check_opening(basis: Basis, sender: PartyId, share: Array, mine: Array) -> Array:

@@ -23,7 +23,7 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import MaskedBits, MissingMessages
 from secfc.errors import FaultyClient
 from secfc.roles.blame import suspect_parties
-from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message, is_array, refuse_if
 
 M = TypeVar("M", bound=Message)
@@ -192,7 +192,7 @@ class SharedKeySeats:
             why = (
                 "two were told different keys, or different parts of replies; nothing was computed with them"
             )
-            raise suspect_parties("SeatDigest", why, players=suspects)
+            raise suspect_parties("SeatDigest", why, players=suspects, server=SERVER)
 
     def play(
         self, steps: AnswerRounds, keys: PairKeys, rooms: ScratchArrays
@@ -343,7 +343,7 @@ class WitnessedComputation:
         except FalseWords as false:
             names = [self.steps.clients[numbers[p]] for p in false.players]
             why = "two that compute the same bits told different ones; nothing of this step was opened"
-            raise suspect_parties("WitnessedBits", why, players=names) from None
+            raise suspect_parties("WitnessedBits", why, players=names, server=SERVER) from None
 
 
 Computation = CommitteeComputation | WitnessedComputation

@@ -110,7 +110,9 @@ def sizes_from_shares(
         said = {not found[count:].any()}
     if len(said) > 1 or found is None or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
         why = "the shares of a step's sizes add up to what no labels have, or contradict one another"
-        raise suspect_parties("SizeShare", why, committee=match.committee, dealers=match.seating.dealers)
+        raise suspect_parties(
+            "SizeShare", why, committee=match.committee, dealers=match.seating.dealers, server=SERVER
+        )
     return said.pop(), sizes
 
 

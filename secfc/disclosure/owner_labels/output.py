@@ -41,7 +41,7 @@ from secfc.disclosure.dealerless.steps import AnswerRounds
 from secfc.disclosure.owner_labels.multiplication import SecureMultiplication, label_bits
 from secfc.errors import SuspectedParties
 from secfc.roles.blame import suspect_parties
-from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, expect_messages
+from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId, Role, expect_messages
 from secfc.roles.messages import Message, check_residues
 
 
@@ -252,7 +252,9 @@ def check_owner_labels(match: ComparisonSession, k: int, found: Array) -> Array:
 def suspects_of_false_labels(match: ComparisonSession) -> SuspectedParties:
     """Those who may have told false labels."""
     why = "the shares of my labels add up to clusters that are not there"
-    return suspect_parties("OwnShare", why, committee=match.committee, dealers=match.seating.dealers)
+    return suspect_parties(
+        "OwnShare", why, committee=match.committee, dealers=match.seating.dealers, server=SERVER
+    )
 
 
 # --------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ class PublicRunState:
         self.at += 1
         after = self.trail[self.at] if self.at < len(self.trail) else asked
         if not np.array_equal(sizes, after.at.sizes):
-            raise suspect_parties("SizeShare", OTHER_SIZES, players=self.players)
+            raise suspect_parties("SizeShare", OTHER_SIZES, players=self.players, server=SERVER)
 
     def moved(self, asked: Subject, sizes: Array) -> None:
         """After a step that opened these sizes."""

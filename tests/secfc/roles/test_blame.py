@@ -23,7 +23,7 @@ from secfc.transport.simulate import simulate
 from tests.house import nodes
 from tests.loading import every_message
 from tests.nightly import by_night
-from tests.secfc.campaign import SCENARIOS, SEALED, Fault, M, Network, judge
+from tests.secfc.campaign import SCENARIOS, SEALED, Fault, M, Network, judge, leaves
 from tests.secfc.deploy.test_consent import PARTIES, PINS, consents
 from tests.secfc.option_space import option_scenarios
 from tests.secfc.queries import OPERATIONS
@@ -93,7 +93,7 @@ def doubts_in(source):
             kind = node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
             more = {word.arg for word in node.keywords}
             if name == "suspects_of_part":
-                yield kind, frozenset({"players"})
+                yield kind, frozenset({"players", "server"})
             elif kind in ("ProductWords", "CheckDigest"):
                 yield kind, frozenset({"responders", "dealers", *more})
             else:
@@ -212,6 +212,20 @@ def test_what_is_lost_blames_nobody_and_what_no_honest_party_sends_its_sender(na
         # Where replies are corrected, one may count as a client that said nothing, or be half of a dispute.
         right = not named or e.sender in named if scenario.corrected else named == {e.sender}
         assert right, f"{kind}: {named}"
+
+
+@pytest.mark.parametrize("name", ["labels only", *by_night(*(n for n in SCENARIOS if n != "labels only"))])
+def test_a_word_that_is_altered_blames_nobody_but_its_sender(name, chunks):
+    """The first message of each kind to each recipient, of the server and of a client: each word of it."""
+    scenario = RUNS[name].with_clusters(2)
+    chunks(scenario)
+    network = Network({}, scenario.sealed)
+    scenario.run(network)
+    said = reversed([*enumerate(network.passed)])
+    for at in {(e.kind, e.sender == SERVER, e.recipient): at for at, e in said}.values():
+        for word in range(len([*leaves(network.passed[at].body)])):
+            judge(scenario, {at: Fault("alter", word, 0)})
+            judge(scenario, {at: Fault("alter", word, 1)})
 
 
 @pytest.mark.nightly
