@@ -86,10 +86,10 @@ TABLE = (
         ),
         Absence.REPEATED,
         {
-            "responders + committee": UNFIT,
-            "responders + committee + dealer": UNFIT + ", and a dealer told of masks",
+            "responders + committee + server": UNFIT + ASKED,
+            "responders + committee + dealer + server": UNFIT + ", and a dealer told of masks",
             "responders + committee + dealers + server": UNFIT + ", or what members kept of two blocks",
-            "responders + committee + owners": "replies are beyond what rows within the bound give",
+            "responders + committee + owners + server": "replies are beyond what rows within the bound give",
         },
     ),
     BlameRow(
@@ -129,7 +129,10 @@ TABLE = (
     BlameRow(
         ("CheckedPart", "ResharedPart", "ProductWords"),  # of both as well
         Absence.ENDS,
-        {"responders + dealers": UNFIT, "committee": "shares of a change of labels are on no polynomial"},
+        {
+            "responders + dealers + server": UNFIT + ASKED,
+            "committee + server": "shares of a change of labels are on no polynomial" + ASKED,
+        },
     ),
     # Secure sums.
     BlameRow(("SumShares",), Absence.EXCLUDED, {"server + sender": TOLD}),

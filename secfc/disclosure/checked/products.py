@@ -137,10 +137,10 @@ class CheckedProducts:
         free = min(self.basis.primes) - last - 1
         return last + 1 + int.from_bytes(coins.bytes(16), "little") % free
 
-    def suspected(self, kind: str, why: str, **others: PartyId) -> SuspectedParties:
-        """The error that ends the run."""
+    def suspected(self, kind: str, why: str) -> SuspectedParties:
+        """The error that ends the run: also about the server, which may have asked one something else."""
         names = (self.plan.clients[j] for j in self.responders)
-        return suspect_parties(kind, why, responders=names, dealers=self.others, **others)
+        return suspect_parties(kind, why, responders=names, dealers=self.others, server=SERVER)
 
     def accept(self, words: Mapping[int, Array]) -> None:
         """Raises SuspectedParties unless the words (lanes, 3 repetitions + alike) of all responders fit."""
@@ -376,7 +376,7 @@ class ProductVerifier:
         received = yield from talk(told, self.others, CheckDigest)
         if any(message.digest != mine for message in received.values()):
             why = "responders heard different coins, or questions; nothing was told under them"
-            raise self.asked.suspected("CheckDigest", why, server=SERVER)
+            raise self.asked.suspected("CheckDigest", why)
 
     def _digest(self, person: bytes) -> bytes:
         """Digest (32 bytes) of the question, all commitments and coins so far, in the order of responders."""

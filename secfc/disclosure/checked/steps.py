@@ -261,7 +261,7 @@ class CheckedReplies:
             if isinstance(self.check, AcrossCheck):
                 # What each has of both blocks may be of different questions, if the server put one again.
                 dealers = () if self.dealer is None else (self.dealer,)
-                raise self.suspected(why, dealers=dealers, server=SERVER)
+                raise self.suspected(why, dealers=dealers)
             # The dealer's masks may not be those that it told of.
             if self.dealer is None or self.judges:
                 raise self.suspected(why)
@@ -273,10 +273,16 @@ class CheckedReplies:
         return self.suspected(why, owners=owners)
 
     def suspected(self, why: str, **others: PartyId | Sequence[PartyId]) -> SuspectedParties:
-        """The error that ends the run.  others: who may have lied beside responders and members."""
+        """The error that ends the run.  others: who may have lied beside responders, members and the server,
+        which may have asked one of them something else."""
         why = f"{why}; nothing of this step was opened"
         return suspect_parties(
-            "MaskedProducts", why, responders=self.responders, committee=self.committee, **others
+            "MaskedProducts",
+            why,
+            responders=self.responders,
+            committee=self.committee,
+            server=SERVER,
+            **others,
         )
 
 

@@ -57,7 +57,7 @@ from secfc.disclosure.owner_labels.backend import Hiding, StartedQuery
 from secfc.disclosure.owner_labels.multiplication import question_streams
 from secfc.errors import FaultyClient
 from secfc.roles.blame import suspect_parties
-from secfc.roles.exchange import Role
+from secfc.roles.exchange import SERVER, Role
 from secfc.roles.messages import check_residues
 
 # Streams of a question, after those that the keeper draws: for dealing anew; for blinding, and the next one.
@@ -298,7 +298,9 @@ class Resharing:
             return open_words(self.plan.code, self.basis, words)
         except OffPolynomial:
             why = "what members said of whether labels changed lies on no polynomial"
-            raise suspect_parties("ProductWords", why, committee=self.match.committee) from None
+            raise suspect_parties(
+                "ProductWords", why, committee=self.match.committee, server=SERVER
+            ) from None
 
     # --- products
 

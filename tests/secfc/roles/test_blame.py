@@ -95,9 +95,9 @@ def doubts_in(source):
             if name == "suspects_of_part":
                 yield kind, frozenset({"players", "server"})
             elif kind in ("ProductWords", "CheckDigest"):
-                yield kind, frozenset({"responders", "dealers", *more})
+                yield kind, frozenset({"responders", "dealers", "server", *more})
             else:
-                yield "MaskedProducts", frozenset({"responders", "committee", *more})
+                yield "MaskedProducts", frozenset({"responders", "committee", "server", *more})
 
 
 def accusations_in(source):
