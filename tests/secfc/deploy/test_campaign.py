@@ -157,31 +157,45 @@ def test_whatever_happens_to_whom_in_which_phase_all_have_the_labels_of_fit(tmp_
         assert "Traceback" not in "".join(run.log(name) for name in PARTIES)
 
 
+# How who goes away.
+ABSENT = [
+    *itertools.product(("kill", "stop"), (("site-1",), ("server",), ("hub",), ("site-1", "server"), PARTIES))
+]
+# A thousandth of the defaults, but for what a busy machine needs: 12 hours less a tenth.
+SCALED = Waiting(arrival=43.2, patience=30.0, rejoin=43.2, pulse=4.0)
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)  # ten minutes of it are slept
-@pytest.mark.parametrize(("waiting", "away"), [
-    # A thousandth of the defaults, but for what a busy machine needs: 12 hours less a tenth.
-    (Waiting(arrival=43.2, patience=30.0, rejoin=43.2, pulse=4.0), 39.0),
-    (Waiting(), 600.0),
-])  # fmt: skip
 @pytest.mark.parametrize(
-    "who", [("site-1",), ("server",), ("hub",), ("site-1", "server"), PARTIES], ids="+".join
+    ("absent", "waiting", "away"),
+    [*(([each], SCALED, 39.0) for each in ABSENT), (ABSENT, Waiting(), 600.0)],
 )
-@pytest.mark.parametrize("how", ["kill", "stop"])
-def test_an_absence_of_less_than_rejoin_suspends_nobody(tmp_path, nursery, labels, who, how, waiting, away):
-    with sites(tmp_path, ROWS, k=3, options=OPTIONS, nursery=nursery, waiting=waiting) as run:
-        run.start_all()
-        run.until("site-0", "clustering")
-        for name in who:
-            run.kill(name) if how == "kill" else run.processes[name].send_signal(signal.SIGSTOP)
-        time.sleep(away)
-        others = [name for name in PARTIES if name not in who]
-        assert [run.processes[name].poll() for name in others] == [None] * len(others)
-        for name in who:
-            run.start(name) if how == "kill" else run.processes[name].send_signal(signal.SIGCONT)
-        assert set(run.everybody(BUSY).values()) == {0}, run.log("site-0")
-        for client in ROWS:
-            assert (run.labels(client) == labels[client]).all()
+def test_an_absence_of_less_than_rejoin_suspends_nobody(tmp_path, nursery, labels, absent, waiting, away):
+    """Each in a run of its own; those of ten minutes side by side."""
+    with contextlib.ExitStack() as stack:
+        left = []
+        for how, who in absent:
+            folder = tmp_path / f"{how} {' '.join(who)}"
+            folder.mkdir()
+            run = stack.enter_context(
+                sites(folder, ROWS, k=3, options=OPTIONS, nursery=nursery, waiting=waiting)
+            )
+            run.start_all()
+            run.until("site-0", "clustering")
+            for name in who:
+                run.kill(name) if how == "kill" else run.processes[name].send_signal(signal.SIGSTOP)
+            left.append((how, who, run, time.monotonic()))
+        for how, who, run, since in left:
+            time.sleep(max(0.0, since + away - time.monotonic()))
+            others = [name for name in PARTIES if name not in who]
+            assert [run.processes[name].poll() for name in others] == [None] * len(others)
+            for name in who:
+                run.start(name) if how == "kill" else run.processes[name].send_signal(signal.SIGCONT)
+        for *_, run, _ in left:
+            assert set(run.everybody(BUSY).values()) == {0}, run.log("site-0")
+            for client in ROWS:
+                assert (run.labels(client) == labels[client]).all()
 
 
 def test_every_party_has_every_phase_and_what_was_found_stays():
