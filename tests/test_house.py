@@ -37,8 +37,8 @@ ONE_WORDED_PERCENT = 35
 VAGUE_DOCSTRINGS = 0
 # Functions above 60 lines, documentation included; above 15 paths within lines too; and protocol classes.
 LONG, BRANCHED, PROTOCOLS = 5, 28, 28
-# Files that a default run enters: 104 once.
-ENTERED = 70
+# Files that a default run enters: 104 once, and 70 before halves were checked and old names were accepted.
+ENTERED = 72
 # Words that people wrote in pages, tables from code apart (76,180 once), and the share of long sentences.
 WORDS, LONG_SENTENCES = 29_998, 0.02
 # Calls of getattr with a default, which ask an object what its type should say.

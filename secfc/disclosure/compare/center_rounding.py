@@ -38,6 +38,7 @@ from secfc.disclosure.compare.rounds import (
     InterleavedRole,
     conclude_beside,
     play_games,
+    take_dealt,
 )
 from secfc.disclosure.compare.session import DEAL, SEND, SUM, ComparisonSession, check_words
 from secfc.roles.exchange import Exchange, PartyId, Role
@@ -303,11 +304,3 @@ class SumsChecking:
     def step(self) -> int:
         """The step in which responders tell what sums are checked by."""
         return self.client.asked.behind[0]
-
-
-def take_dealt(client: CheckingClient | None, words: CommitteeWords | None) -> Role[None]:
-    """Take what members deal for a check, and of those that play my parts.  Raises MissingMessageError."""
-    if client is not None:
-        yield from client.take()
-        if words is not None:
-            words.take(client.told)

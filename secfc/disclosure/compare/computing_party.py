@@ -25,7 +25,7 @@ from secfc.disclosure.checked.parts import tell_shares
 from secfc.disclosure.checked.steps import CheckedReplies, CheckingClient, check_further
 from secfc.disclosure.checked.words import CommitteeWords
 from secfc.disclosure.compare.candidates import FirstPairs, first_pairs
-from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking, take_dealt
+from secfc.disclosure.compare.center_rounding import CenterRounder, SumsChecking
 from secfc.disclosure.compare.dealer import (
     Dealt,
     continue_dealing,
@@ -44,6 +44,7 @@ from secfc.disclosure.compare.rounds import (
     note_rounds,
     play_games,
     stop_requesting,
+    take_dealt,
 )
 from secfc.disclosure.compare.session import (
     DEAL,

@@ -148,6 +148,14 @@ class SpokenExchanges:
         """Compute what is left of that check, before anything else is said."""
 
 
+def take_dealt(client: CheckingClient | None, words: CommitteeWords | None) -> Role[None]:
+    """Take what members deal for a check, and of those that play my parts.  Raises MissingMessageError."""
+    if client is not None:
+        yield from client.take()
+        if words is not None:
+            words.take(client.told)
+
+
 class CommitteeRounds(SpokenExchanges):
     """One exchange after the other with the other members, all of whom are heard.
 
