@@ -77,9 +77,9 @@ class KeptRows(Message, tag=237):
     Under "with hidden membership": server, client (joined columns).  Seen: which rows of the union have
     all columns, and how many have one twice; the server: how many clients hold each, in all and of those
     with the same columns.  By deviating: the server: different rows to clients: `PlanMismatch`; fewer
-    rows: suspected with `verify=True`. A row that an owner lacks: that owner ends the run
-    (`UnionFailed`), by which it is known. A client: claim IDs that it lacks, and learn which of them all
-    other owners hold, and their labels, if any are told.
+    rows: suspected with `verify=True`; a false count: the run ends, as if rows were held twice. A row that
+    an owner lacks: that owner ends the run (`UnionFailed`), by which it is known. A client: claim IDs that
+    it lacks, and learn which of them all other owners hold, and their labels, if any are told.
     """
 
     kept: Array

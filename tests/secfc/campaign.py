@@ -58,7 +58,7 @@ from secfc.coded import messages as keeping
 from secfc.coded import messages as own
 from secfc.coded import messages as rounding
 from secfc.coded import union as united
-from secfc.coded.joined import Joined
+from secfc.coded.joined import Joined, KeptRows
 from secfc.coded.membership import Private
 from secfc.coded.parameters import Network as Link
 from secfc.coded.queries import Query
@@ -159,6 +159,7 @@ UNCHECKABLE = (
     union.Turn,
     union.Opening,
     union.Begin,
+    KeptRows,
 )
 
 # --- schedules -------------------------------------------------------------------------------------
@@ -213,6 +214,7 @@ class Network:
     lost: bool = False
     gone: set[tuple[str, str, int]] = field(default_factory=set)
     after: Counter[str] = field(default_factory=Counter)  # exchanges of each party since then
+    trusting: bool = False  # nobody checks what clients deal
     heals: int | None = None  # from this message on nothing happens any more, nobody is cut off
 
     @property
@@ -306,7 +308,8 @@ class Network:
     def mark(self, sender: str, body: Any) -> None:
         """This party's message was changed to one of the right form, which is a lie if it is not sealed."""
         self.corrupters.add(sender)
-        if not self.sealed and isinstance(body, UNCHECKABLE):
+        unchecked = (*UNCHECKABLE, checking.CheckDealing) if self.trusting else UNCHECKABLE
+        if not self.sealed and isinstance(body, unchecked):
             self.deviated.add(sender)
 
 
@@ -472,6 +475,11 @@ class Scenario:
         fixed = isinstance(getattr(self.algorithm, "start", None), GivenCenters)
         given = fixed or self.expected is over_pairs
         return self if given or k == inner(self.algorithm).k else _with_clusters(self, k)
+
+    @property
+    def trusting(self) -> bool:
+        """Whether nobody checks what clients say."""
+        return isinstance(self.algorithm, secfc.SecFC) and self.algorithm.threshold.deviating == 0
 
     @property
     def corrected(self) -> int:
@@ -986,7 +994,7 @@ def judge(
 
     Raises AssertionError if a rule is broken.
     """
-    network = Network(schedule, scenario.sealed)
+    network = Network(schedule, scenario.sealed, trusting=scenario.trusting)
     try:
         got = scenario.run(network, lies)
     except (ProtocolError, secfc.InputError) as error:
@@ -1084,8 +1092,9 @@ def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
         case TamperedMessage():
             assert scenario.sealed
             assert error.party in guilty, f"suspected {error.party}, corrupted {guilty}: {error}"
-        case PlanMismatch():
-            assert set(error.parties) <= guilty, f"{error.parties} differ, corrupted {guilty}"
+        case PlanMismatch():  # also of who was told other rows by the server
+            right = set(error.parties) <= guilty or SERVER in network.deviated
+            assert right, f"{error.parties} differ, corrupted {guilty}"
         case UnionFailed() if error.proof:
             assert set(error.parties) <= guilty, f"blamed {error.parties}, corrupted {guilty}: {error}"
         case BudgetSpent():
