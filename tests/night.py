@@ -44,7 +44,7 @@ HEAD = """# Nightly runs
 
 What `.ci/nightly` ran, one line a shard, as it was last run: the nightly set of a file of tests or a part of
 it, five mutants of a file, or `.ci/lowest`. A shard that has no line has not run by this command. `seed` is
-that of Hypothesis, chooses mutants, and which third of losses and of altered words is tried. A mutant that
+that of Hypothesis, chooses mutants, and which part of losses and of altered words is tried. A mutant that
 lived is no fault, but a rule that no test holds, and counts as failed.
 Lines of an older commit are of other files than now: the command begins with the oldest.
 

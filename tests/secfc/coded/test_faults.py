@@ -283,7 +283,7 @@ def test_one_lost_message_is_no_proof_against_anybody(name, monkeypatch):
     if scenario.m > M:
         monkeypatch.setattr("secfc.coded.plan.CHUNK_RESIDUES", 40)
     scenario.run(network)
-    lost = tonight(range(len(network.passed)), 3)
+    lost = tonight(range(len(network.passed)), max(3, len(network.passed) // 200))
     if not NIGHTLY:
         said = enumerate(network.passed)
         lost = [i for i, e in said if (e.phase, e.sender) == ("align", SERVER) and e.recipient[-1] in "04"]
