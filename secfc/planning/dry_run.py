@@ -7,8 +7,6 @@ many clusters, as a start asks other things than a step.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import math
 import os
 import warnings
@@ -153,13 +151,7 @@ BOX, SIGMA = 0.7, 0.15  # of made-up points, in bounds
 
 
 def resident_memory() -> int:
-    """Bytes that this process has in memory now; 0 where the system does not tell.
-
-    Without what it has freed, where the C library can give that back: a rehearsal frees 60 to 160 MB, and how
-    much of it stays is chance.
-    """
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    """Bytes that this process has in memory now; 0 where the system does not tell."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, ValueError, IndexError):
