@@ -7,6 +7,8 @@ many clusters, as a start asks other things than a step.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
 import os
 import warnings
@@ -150,8 +152,14 @@ STEPS, THEN = ("DistanceQuery", "CompareQuery", "CompareOwnQuery", "LloydStepQue
 BOX, SIGMA = 0.7, 0.15  # of made-up points, in bounds
 
 
-def resident_memory() -> int:
-    """Bytes that this process has in memory now; 0 where the system does not tell."""
+def resident_memory(*, freed: bool = True) -> int:
+    """Bytes that this process has in memory now; 0 where the system does not tell.
+
+    freed: with what it has freed and kept; without, that is given back first, where the C library can.
+    """
+    if not freed:
+        with contextlib.suppress(AttributeError, OSError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, ValueError, IndexError):

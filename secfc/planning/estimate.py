@@ -99,7 +99,8 @@ class QueryPrices:
 
     order: the questions of a rehearsal, in their order; kinds: their costs at the real number of rows.
     step: a step of the last clusters, as the last one.  steps: how many a rehearsal took.  rows: of these.
-    growth: bytes that all parties need beside what was loaded.  server: those of the server alone.
+    growth: bytes that all parties need beside what was loaded.  server: those of the server alone.  freed:
+    what a rehearsal of all parties freed and the process kept, as one that runs all of them does.
     """
 
     order: tuple[Asked, ...]
@@ -114,6 +115,7 @@ class QueryPrices:
     last: Asked | None
     machine: str = ""
     server: int = 0
+    freed: int = 0
 
     @property
     def steps_known(self) -> bool:
@@ -193,9 +195,10 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
     if last is not None:
         step = kinds[last] + kinds.get((THEN, *last[1:]), RunCost())
         taken = sum(asked[1:] == last[1:] for asked in steps)
+    kept, loaded = resident_memory(), resident_memory(freed=False)
     return QueryPrices(
-        order, kinds, step, taken, (low.m, high.m), *_memory(kinds, held), high.result.learned, high.heard,
-        last, machine_name(), max(map(_held_of_pairs, tiles), default=0),
+        order, kinds, step, taken, (low.m, high.m), _growth(kinds, held), loaded, high.result.learned,
+        high.heard, last, machine_name(), max(map(_held_of_pairs, tiles), default=0), kept - loaded,
     )  # fmt: skip
 
 
@@ -298,15 +301,15 @@ def _far(known: Asked, asked: Asked) -> tuple[int, int]:
     return abs(known[1] - asked[1]), abs(sum(known[2:]) - sum(asked[2:]))
 
 
-def _memory(kinds: Mapping[Asked, RunCost], held: Mapping[Asked, float]) -> tuple[int, int]:
-    """Bytes that parties hold together, and those that a process has loaded before it holds any.
+def _growth(kinds: Mapping[Asked, RunCost], held: Mapping[Asked, float]) -> int:
+    """Bytes that parties hold together.
 
     Shares stay for the whole run, and messages of a question for as long as it takes; arrays in the making
     are half as much again.
     """
     shares = sum(size for (_, kind), size in kinds.get((), RunCost()).sizes.items() if kind == "RowShares")
     most = max((nbytes for asked, nbytes in held.items() if asked), default=0)
-    return round(1.5 * (shares + most)), resident_memory()
+    return round(1.5 * (shares + most))
 
 
 def _most(way: Any, m: int) -> int:
@@ -369,7 +372,8 @@ def to_json(found: QueryPrices) -> dict[str, Any]:
     """As JSON has it."""
     return {
         **{name: getattr(found, name) for name in
-           ("order", "steps", "rows", "growth", "loaded", "learned", "heard", "last", "machine", "server")},
+           ("order", "steps", "rows", "growth", "loaded", "learned", "heard", "last", "machine", "server",
+            "freed")},
         "step": _cost(found.step),
         "kinds": [[asked, _cost(cost)] for asked, cost in found.kinds.items()],
     }  # fmt: skip
@@ -391,6 +395,7 @@ def from_json(text: dict[str, Any]) -> QueryPrices:
         None if last is None else tuple(last),
         str(text["machine"]),
         int(text["server"]),
+        int(text["freed"]),
     )
 
 

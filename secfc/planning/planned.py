@@ -84,7 +84,8 @@ class Planned:
     @property
     def memory(self) -> int:
         """Bytes that a run of all parties in one process needs, with what a process has loaded."""
-        return self.priced.loaded + self.priced.growth + self.priced.server
+        priced = self.priced
+        return priced.loaded + priced.freed + priced.growth + priced.server
 
     @property
     def memory_of_a_party(self) -> int:
