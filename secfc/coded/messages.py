@@ -381,15 +381,15 @@ class LabelShare(Message, tag=22):
     after the other.  digests: 32 bytes of the share of each other part that it plays.
 
     Under AssignmentsOnly(): member, all.  Seen: re-randomized among the members: uniform subject to their
-    sum, the labels.  By deviating: wrong labels, unnoticed; digits of no cluster: the committee is
-    suspected (`SuspectedParties`). With `Threshold(deviating=1)` noticed.
+    sum, the labels.  By deviating: wrong labels, unnoticed; digits of no cluster: committee, dealer and
+    server are suspected (`SuspectedParties`). With `Threshold(deviating=1)` noticed.
 
     Under AssignmentsOnly(dealer=None): member, all.  Seen: what the labels leave: the coalition lacks one
     component of each bit.  By deviating: wrong labels, unnoticed; with `Threshold(deviating=1)` noticed.
 
     Under FinalLabelsOnly(dealer="server"): member, all.  Seen: re-randomized among the members: uniform
     subject to their sum, the last labels.  By deviating: wrong labels, unnoticed; digits of no cluster:
-    the committee is suspected (`SuspectedParties`).
+    committee, dealer and server are suspected (`SuspectedParties`).
 
     Under FinalLabelsOnly(): as under `FinalLabelsOnly(dealer="server")`.
 
@@ -607,9 +607,9 @@ class SizeShare(Message, tag=145):
     sizes and `F z`, 0 if no label changed, else uniform; without a dealer whether it is 0.  By deviating:
     where two play each part, noticed by all. Else wrong sizes: noticed in the next query, before a center
     has them or an owner its labels; an early end, where somebody deals, unnoticed; sizes that no labels
-    have: the committee is suspected (`SuspectedParties`).  Of how much labels explain of columns
-    (`Joined(max_explained=)`) without sizes: 0 if of none more than is allowed; an early end lets them be
-    told.
+    have: committee, dealer and server are suspected (`SuspectedParties`).  Of how much labels explain of
+    columns (`Joined(max_explained=)`) without sizes: 0 if of none more than is allowed; an early end lets
+    them be told.
 
     Under OwnLabels(dealer=None): member, all.  Seen: its share of the sizes, of degree `t`: `t` of them
     and the sizes give all others.  By deviating: false ones lie on no polynomial (`SuspectedParties`).
@@ -636,7 +636,7 @@ class OwnShare(Message, tag=146):
 
     Under OwnLabels(): member, owner.  Seen: re-randomized among the members: uniform but for their sum,
     the owner's own labels.  By deviating: where two play each part, noticed by the owner. Else wrong
-    labels, unnoticed; digits of no cluster: the committee is suspected.
+    labels, unnoticed; digits of no cluster: committee, dealer and server are suspected.
 
     Under OwnLabels(dealer=None): member, owner.  Seen: what the owner's labels leave: the coalition lacks
     one component of each bit.  By deviating: as under `OwnLabels()`.
