@@ -18,6 +18,7 @@ from psu.blame import UNION_TABLE
 from psu.blame import Absence as Absence
 from psu.blame import BlameRow as BlameRow
 from secfc.errors import PartyId, SuspectedParties
+from secfc.roles.exchange import SERVER
 
 TOLD = "what the server told one client is not what it told another"
 DEALT = "shares are on no polynomial, by who told them or who dealt them"
@@ -187,5 +188,7 @@ def suspect_parties(kind: str, why: str, **roles: PartyId | Iterable[PartyId]) -
     for doubt in find_row(kind).doubts:
         if (names := doubt.split(" + ")) and {*names} == {*roles}:
             groups = ((who,) if isinstance(who, str) else who for who in map(roles.__getitem__, names))
-            return SuspectedParties(tuple(dict.fromkeys(c for group in groups for c in group)), why)
+            suspects = dict.fromkeys(c for group in groups for c in group)
+            # The text shows only the first of many, and everybody can speak with the server.
+            return SuspectedParties(tuple(sorted(suspects, key=lambda c: c != SERVER)), why)
     raise LookupError(f"no doubt about {kind} is of {', '.join(roles)}")

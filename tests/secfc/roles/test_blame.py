@@ -156,13 +156,17 @@ def test_a_union_accuses_as_its_row_says_and_else_not_at_all():
         accuse_parties("Turn", "no quorum", relay=RELAY)  # which is proof
 
 
-def test_suspects_stand_in_the_order_of_the_row_once_each():
+def test_suspects_stand_in_the_order_of_the_row_once_each_and_the_server_first():
     found = suspect_parties("CodedSum", "shares lie", dealers=iter("bca"), tellers=("c", "d"))
     assert found.parties == ("c", "d", "b", "a")
     assert suspect_parties("SumDigest", "digests differ", sender="b", server="server").parties == (
         "server",
         "b",
     )
+    many = [f"client-{j}" for j in range(20)]
+    found = suspect_parties("PartShares", "parts differ", players=many, server=SERVER)
+    assert found.parties == (SERVER, *many)
+    assert "one of server, client-0, " in str(found)  # of so many it shows eight
     with pytest.raises(LookupError, match="no doubt about CodedSum is of committee"):
         suspect_parties("CodedSum", "shares lie", committee="ab")
 
