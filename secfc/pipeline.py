@@ -45,6 +45,7 @@ from secfc.privacy.ledger import Promise
 from secfc.roles.description import DescribedPlan
 from secfc.roles.exchange import SERVER, PartyId, Role, SimulatedRun
 from secfc.scaling.algorithm import Scaled
+from secfc.scaling.roles import help_to_scale
 from secfc.scaling.scaling import missing_sentence
 from secfc.scaling.ways import (
     Missing,
@@ -448,6 +449,12 @@ def run_roles(
     description: of their plan.  secrets: coins of every party, for the keys of sealed messages.
     """
     return simulate(seal_roles(roles, description, secrets) if sealed else roles)
+
+
+def find_scale(scaled: Scaled, plan: Any, federation: Federation, watch: Watch) -> None:
+    """The exchanges in which parties of a plan of `Scaled` find the scale, and nothing after."""
+    roles = {c.name: scaled.find_scale(plan, c, coins=SystemCoins()) for c in federation.parties}
+    simulate(roles | {SERVER: help_to_scale(plan)}, watch=watch)
 
 
 def predict_with_model(model: Model, federation: Any) -> list[Array]:

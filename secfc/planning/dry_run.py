@@ -38,7 +38,7 @@ from secfc.data.party import Party
 from secfc.errors import Caution, InputError
 from secfc.kmeans.sampled import LEAST_ROWS, Sampled
 from secfc.logs import silence_logs
-from secfc.pipeline import fit
+from secfc.pipeline import find_scale, fit
 from secfc.planning.feasibility import count_rows
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId
 
@@ -414,22 +414,13 @@ def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
     return replace(algorithm, membership=replace(membership, quota=quota))
 
 
-def scaling_cost(way: Any, public: PublicFacts) -> RunCost:
-    """What bringing features to a common scale adds, whatever the rows: a run with it, less one without."""
-    from secfc.coded_kmeans.plaintext import Lloyd
-    from secfc.kmeans.starts import RandomLabels
-    from secfc.scaling.algorithm import Scaled
-
-    federation = synthetic_rows(public, 4 * len(public.clients), 1)
-    costs, plain = list[RunCost](), Lloyd(1, init=RandomLabels(), max_iter=1)
-    for algorithm, bound in ((Scaled(plain, way), None), (plain, public.bound)):
-        recorder = CostRecorder()
-        with warnings.catch_warnings(), silence_logs():
-            warnings.simplefilter("ignore", Caution)
-            fit(algorithm, federation, bound=bound, watch=recorder)
-        costs.append(total_cost([cost for _, cost in recorder.questions]))
-    with_it, without = costs
-    return with_it + without * -1
+def scaling_cost(scaled: Any, plan: Any, public: PublicFacts) -> RunCost:
+    """What bringing features to a common scale adds, whatever the rows.  plan: of `Scaled`, of all rows."""
+    federation, recorder = synthetic_rows(public, 4 * len(public.clients), 1), CostRecorder()
+    with warnings.catch_warnings(), silence_logs():
+        warnings.simplefilter("ignore", Caution)
+        find_scale(scaled, plan, federation, recorder)
+    return total_cost([cost for _, cost in recorder.questions])
 
 
 def run_dry(algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int) -> DryRun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -276,10 +276,10 @@ def plan(
         public = public_facts(n, m, d, counts, server_points, bound)
         if algorithm.capabilities.joins:
             public = divide_columns(public)
-    way: Any = None
-    if isinstance(algorithm, Scaled):
-        way = algorithm.scaling
-        algorithm, public = algorithm.algorithm, replace(public, bound=float(way.limit))
+    scaled, raw = algorithm if isinstance(algorithm, Scaled) else None, public
+    if scaled is not None:
+        _, noise, public = scaled.settle(public)
+        algorithm = scaled.with_rest_of_budget(noise)
     if network is not None and isinstance(algorithm, SecFC):
         algorithm = with_parameters(algorithm, network=network)
     wish = PlanRequest(algorithm, public, losses)
@@ -296,15 +296,25 @@ def plan(
         taken = min(taken, most)
     notes = _notes(made, price, steps, surprising=taken != most)
     server, clients = leakage_sentences(algorithm, made, price)
-    scaling = None
-    if way is not None:
-        scaling = scaling_cost(way, public)
-        server, clients = (*server, SCALE_UNSEEN), (*clients, way.opened)
+    scaling, unseen, opened = _plan_scaling(scaled, raw)
     return Planned(
         algorithm, public, made, algorithm.capabilities.losses(made),
-        network or usual, price, taken, server, clients,
+        network or usual, price, taken, (*server, *unseen), (*clients, *opened),
         notes, simulated, scaling,
     )  # fmt: skip
+
+
+def _plan_scaling(
+    scaled: Scaled | None, raw: PublicFacts
+) -> tuple[RunCost | None, tuple[str, ...], tuple[str, ...]]:
+    """What bringing features to a common scale adds; what the server learns of it, and every client."""
+    if scaled is None:
+        return None, (), ()
+    plan = scaled.plan(raw)
+    cost = scaling_cost(scaled, plan, raw)
+    if plan.sums is None and plan.magnitudes is None:
+        return cost, (), ()
+    return cost, (SCALE_UNSEEN,), (scaled.scaling.opened,)
 
 
 def expect_rows(draft: Any, m: int) -> RowLayout:

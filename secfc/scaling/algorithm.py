@@ -194,8 +194,12 @@ class Scaled:
         """Bound on absolute values of scaled points."""
         return float(self.scaling.limit)
 
-    def plan(self, public: PublicFacts) -> ScaledPlan:
-        """Everything public of both parts.  Raises InputError, or what the algorithm's plan raises."""
+    def settle(self, public: PublicFacts) -> tuple[Scaling | None, ScaleNoise | None, PublicFacts]:
+        """The scaling where it is known before the run; the noise where a budget pays for it; and the public
+        facts of scaled points.
+
+        Raises InputError.
+        """
         fixed: Scaling | None = self.scaling.fixed(public)
         held = public.server_points
         if held is not None:
@@ -209,15 +213,23 @@ class Scaled:
                 )
             held = fixed.forward(held, "the server")
         after = replace(public, bound=self.bound, derived=False, server_points=held)
-        t = max(1, self.algorithm.capabilities.threshold(public.clients) or 1)
-        if fixed is None and isinstance(self.scaling, NoisyStandardize):
-            self.scaling.within(public.features, public.d)
-            honest = sums_for(public, 1, t).honest
-            noise = self.scaling.noise(self.algorithm, after, honest, len(public.clients))
-            inner = self.with_rest_of_budget(noise).plan(after)
-            return ScaledPlan.under(noise, public, inner, RunTerms(self, public), t)
-        inner = self.algorithm.plan(after)
-        return ScaledPlan.of(self.scaling, public, inner, RunTerms(self, public), fixed, t)
+        if fixed is not None or not isinstance(self.scaling, NoisyStandardize):
+            return fixed, None, after
+        self.scaling.within(public.features, public.d)
+        honest = sums_for(public, 1, self._threshold(public)).honest
+        return None, self.scaling.noise(self.algorithm, after, honest, len(public.clients)), after
+
+    def _threshold(self, public: PublicFacts) -> int:
+        return max(1, self.algorithm.capabilities.threshold(public.clients) or 1)
+
+    def plan(self, public: PublicFacts) -> ScaledPlan:
+        """Everything public of both parts.  Raises InputError, or what the algorithm's plan raises."""
+        fixed, noise, after = self.settle(public)
+        inner, terms = self.with_rest_of_budget(noise).plan(after), RunTerms(self, public)
+        t = self._threshold(public)
+        if noise is not None:
+            return ScaledPlan.under(noise, public, inner, terms, t)
+        return ScaledPlan.of(self.scaling, public, inner, terms, fixed, t)
 
     def with_rest_of_budget(self, noise: ScaleNoise | None) -> Any:
         """The algorithm, for what is left of its budget if a part paid for the scale."""
@@ -257,16 +269,20 @@ class Scaled:
             inner, found = self.algorithm, None
         return replace(self, algorithm=inner, told=True), found
 
+    def find_scale(
+        self, plan: ScaledPlan, party: Party, *, coins: Coins
+    ) -> Role[tuple[Scaling, tuple[int, ...]]]:
+        """A client's part of finding the scale; with it the features whose deviation noise hides."""
+        if plan.noise is not None:
+            noisy = yield from noisy_scale_at_client(self.scaling, plan, party, coins=coins)
+            return noisy.scaling, noisy.hidden
+        scale = scale_by_quartiles_at_client if is_robust(self.scaling) else scale_at_client
+        return (yield from scale(self.scaling, plan, party, coins=coins)), ()
+
     def client(self, plan: ScaledPlan, party: Party, *, coins: Coins) -> Role[tuple[AppliedScaling, Any]]:
         """Find the scale with the others, then take part with scaled points."""
         plan.terms.check(self)
-        hidden: tuple[int, ...] = ()
-        if plan.noise is None:
-            scale = scale_by_quartiles_at_client if is_robust(self.scaling) else scale_at_client
-            found = yield from scale(self.scaling, plan, party, coins=coins)
-        else:
-            noisy = yield from noisy_scale_at_client(self.scaling, plan, party, coins=coins)
-            found, hidden = noisy.scaling, noisy.hidden
+        found, hidden = yield from self.find_scale(plan, party, coins=coins)
         columns = None if plan.observed is None else plan.columns(party.name)
         scaled = found.party(party, columns)
         beyond, missing = found.among(columns).count_outside(party.points)

@@ -145,7 +145,7 @@ class NoisyStandardize:
         if spending is None:
             raise InputError(
                 f"noise on the scale needs a part of a budget, and {type(algorithm).__name__} has none as it "
-                "is: give it one (disclosure=NoiseInShares(Budget(epsilon, delta), radius)), find the scale "
+                "is: use SecFC(disclosure=NoiseInShares(Budget(epsilon, delta), radius)), find the scale "
                 "without noise (Standardize()), or give public ranges in its place, which cost nothing "
                 "(Range(...); in the shell --ranges without --standardize)"
             )
