@@ -208,7 +208,7 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
     asked = asked_of(context, method, given)
     points: Any = None
     check_simulated(method, asked, given)
-    if method.name == "feddp" and (given.server_points or not within_radius(asked)):
+    if method.name == "feddp" and not within_radius(asked):
         points = server_points_asked(given, asked, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
     bound = float(asked.get("bound") or asked.get("radius") or 1.0)
@@ -230,12 +230,12 @@ def of_options(context: click.Context, given: PlanOptions, more: dict[str, Any])
 
 def within_radius(asked: AskedOptions) -> bool:
     """Whether private centers start within a public radius, without points of the server."""
-    return bool(asked["server_file"] == MADE_UP and asked["radius"] is not None)
+    return asked["server_file"] is None and asked["radius"] is not None
 
 
 def check_simulated(method: Method, asked: AskedOptions, given: PlanOptions) -> None:
     """Raises Refused where there is nothing to simulate clients out of, and they were asked for."""
-    held = method.name == "feddp" and asked["server_file"] != MADE_UP
+    held = method.name == "feddp" and asked["server_file"] not in (MADE_UP, None)
     made_up = method.name == "feddp" and within_radius(asked)
     if (given.splits and not held) or (given.trials and not (held or made_up)):
         raise RefusedInput(
@@ -300,7 +300,11 @@ def asked_of(context: click.Context, method: Method, given: PlanOptions) -> Aske
     check_split(settings, method.name, [name for name in method.names if was_given(context, name)])
     check_choice(settings, method)
     asked = AskedOptions.of(context, method, settings)
-    if method.name == "feddp" and asked["server_file"] is None:
+    if (
+        method.name == "feddp"
+        and asked["server_file"] is None
+        and (given.server_points or asked["radius"] is None)
+    ):
         asked = asked.with_values(server_file=MADE_UP)
     said = {name: flag for name, flag in asked.given.items() if name not in (*NETWORK, *IDLE)}
     asked = method.settle(replace(asked, given=said))

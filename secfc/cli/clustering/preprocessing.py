@@ -11,6 +11,8 @@ import click
 from secfc.cli.shell.errors import bad_input, options_here
 from secfc.cli.shell.method import AskedOptions
 from secfc.cli.shell.settings import Settings
+from secfc.errors import IncompatibleOptions, InputError
+from secfc.remedies import Remedy
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -49,19 +51,24 @@ def check_preprocessing(asked: AskedOptions) -> None:
     }
     scales = [name for name, given in flags.items() if given]
     _check_norm(settings)
-    _check_scales(settings, scales, paid)
+    _check_scales(settings, scales, paid, asked.get("epsilon"))
     _check_limits(settings, scales, asked.get("bound") is not None)
     _check_columns(settings)
     if scales and "bound" in asked.given:
         raise click.UsageError(
             f"--bound has no meaning with {scales[0]}, which gives the bound: leave it out."
         )
-    if settings.missing == "mean" and not scales and asked.get("bound") is None:
-        raise click.UsageError(
-            "--missing mean needs --bound, or a scale (--standardize): none is read off rows with gaps."
-        )
     if asked.noisy and not paid and asked.get("server_file") is None:
-        _check_exact_facts(settings, scales)
+        _check_exact_facts(settings, asked.get("epsilon"))
+    if settings.missing == "mean" and not scales and asked.get("bound") is None:
+        raise InputError(
+            "no bound is read off rows with gaps",
+            [
+                ("bound", ..., "give one"),
+                ("standardize", "standard", "bring features to a scale, which has one"),
+            ],
+            {"missing": "mean"},
+        )
 
 
 def _check_norm(settings: Settings) -> None:
@@ -76,9 +83,10 @@ def _check_norm(settings: Settings) -> None:
         )
 
 
-def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None:
+def _check_scales(settings: Settings, scales: Sequence[str], paid: bool, epsilon: float | None) -> None:
     if len(scales) > 1:
-        more = " With --epsilon both are one." * (scales == ["--standardize", "--ranges"])
+        both = scales == ["--standardize", "--ranges"] and epsilon is None
+        more = " With --epsilon both are one." * both
         raise click.UsageError(f"{scales[0]} and {scales[1]} are two scales: choose one.{more}")
     if settings.scale_share is not None and not paid:
         raise click.UsageError(
@@ -91,9 +99,13 @@ def _check_scales(settings: Settings, scales: Sequence[str], paid: bool) -> None
             "--standardize, whose means and deviations a part of the budget pays for."
         )
     if paid and settings.ranges is None:
-        raise click.UsageError(
-            "--standardize with --epsilon needs --ranges NAME=LOW:HIGH,... that everybody may know: noise on "
-            "means and deviations covers values within them. Or give --ranges alone, which cost nothing."
+        raise IncompatibleOptions(
+            {"standardize": settings.standardize, "epsilon": epsilon},
+            "noise on means and deviations covers values within ranges that everybody may know",
+            [
+                ("ranges", ..., "give such ranges as well, or in its place, where they cost nothing"),
+                ("standardize", None),
+            ],
         )
     if paid and settings.outside in ("refuse", "missing"):
         raise click.UsageError(
@@ -122,13 +134,20 @@ def _check_columns(settings: Settings) -> None:
         )
 
 
-def _check_exact_facts(settings: Settings, scales: Sequence[str]) -> None:
-    if settings.to_range or settings.missing == "mean":
-        raise click.UsageError(
-            f"{(*scales, '--missing mean')[0]} tells clients exact facts of the data, which no budget "
-            "covers: with --epsilon give --ranges that everybody may know, or --standardize within such "
-            "--ranges, which a part of the budget pays for; or leave it out."
-        )
+def _check_exact_facts(settings: Settings, epsilon: float | None) -> None:
+    """Raise IncompatibleOptions for what tells clients exact facts of the data."""
+    facts: tuple[tuple[str, Any, list[Remedy]], ...] = (
+        ("to_range", settings.to_range or None, [("ranges", ..., "give ranges that everybody may know")]),
+        ("missing", settings.missing if settings.missing == "mean" else None, [("missing", "drop")]),
+    )
+    for name, value, remedies in facts:
+        if value is not None:
+            paid = "have a part of the budget pay for --standardize within public --ranges"
+            raise IncompatibleOptions(
+                {name: value, "epsilon": epsilon},
+                "this tells clients exact facts of the data, which no budget covers",
+                [*remedies, ("scale_share", ..., paid), (name, None)],
+            )
 
 
 def bits_of(settings: Settings, features: Sequence[str]) -> tuple[str, ...]:

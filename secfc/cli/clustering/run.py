@@ -77,10 +77,19 @@ class RunOptions(Settings, Presets, Algorithms):
 class DPOptions(Settings):
     """What `secfc dp` takes, besides the options of its method."""
 
-    MOVED: ClassVar[dict[str, Any]] = JOINED | {"features": {"union": "overlap"}}
+    MOVED: ClassVar[dict[str, Any]] = JOINED | {
+        "features": {"union": "overlap"}, "to_range": "run", "scale_share": "run",
+    }  # fmt: skip
     HELP: ClassVar = {
+        "standardize": "Bring every feature to mean 0 and deviation 1 first, by the points of --server-file, "
+        "so that no budget is spent. robust: to median 0 and, by the interquartile range, deviation 1. norm: "
+        "divide each row by its norm, of which nothing is learned. Alone it means standard.",
+        "ranges": "Bring every feature between -1 and 1 first, by ranges of all features that everybody may "
+        "know: nothing is learned, and no budget is spent.",
+        "missing": "Empty cells, and NA or NaN: refuse, drop their rows, or with --standardize take the mean "
+        "of the server's points.",
         "features": "same: all files have the same columns. common: centers of the columns that all have; "
-        "every client then refines its own labels by its others."
+        "every client then refines its own labels by its others.",
     }
 
 

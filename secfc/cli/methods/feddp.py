@@ -88,6 +88,16 @@ def settle(asked: AskedOptions) -> AskedOptions:
                 ("radius", ..., "say how far from 0 points lie at most, known without looking at them"),
             ],
         )
+    if asked.settings.standardize not in (None, "norm") and asked["server_file"] is None:
+        public = ("ranges", ..., "give ranges in its place that everybody may know, and which cost nothing")
+        raise InputError(
+            "FedDP-KMeans spends its budget on centers alone, and a scale of the data costs a part of one",
+            [
+                ("standardize", None),
+                *[public] * (asked.settings.ranges is None),
+                ("server_file", ..., "take the scale of points that the server may show to everybody"),
+            ],
+        )
     return check_unit(asked)
 
 

@@ -133,7 +133,7 @@ run FILES -k 2 --ranges x=1:2 -> (x, y): give all of them
 run FILES -k 2 --standardize robust --epsilon 3 --radius 2 -> which no budget covers
 run FILES -k 2 --limit 3 -> --limit | needs --standardize
 run FILES -k 2 --outside clip -> needs --standardize, --to-range or --ranges
-run FILES -k 2 --missing mean -> --missing mean needs --bound
+run FILES -k 2 --missing mean -> no bound is read off rows with gaps. Give one (--bound), or
 run FILES -k 2 --plot p.png -> add -k auto or --linkage, or leave it out
 dp FILES -k 2 --plot p.png -> add -k auto, or leave it out
 dp FILES -k 2 --algorithm feddp -> it is for another command, `secfc run`, so leave it out here

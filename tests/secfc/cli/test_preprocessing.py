@@ -1,14 +1,18 @@
 """The shell prepares features: scales, ranges, gaps, and what it says of them."""
 
 import csv
+import itertools
 import json
+import re
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 import secfc
 from secfc import metrics
+from secfc.cli import main
 from tests.nightly import by_night, every
 from tests.small import invoke, run
 
@@ -161,11 +165,14 @@ BAD = [
     ("--ranges age=5:1", "is no range"),
     ("--ranges age=0:100", "ranges of age for the features"),
     ("--ranges age=0:30,income=0:1e5,smoker=0:1", "--outside clip"),
-    ("--missing mean", "--missing mean needs --bound"),
-    ("--standardize --epsilon 3 --radius 2", "needs --ranges NAME=LOW:HIGH"),
-    (f"dp --standardize --epsilon 3 --radius 2 {PUBLIC}", "--ranges without --standardize"),
+    ("--missing mean", "no bound is read off rows with gaps. Give one (--bound)"),
+    ("--standardize --epsilon 3 --radius 2", "Give such ranges as well, or in its place"),
+    (f"dp --standardize --epsilon 3 --radius 2 {PUBLIC}", "on centers alone | Leave --standardize out"),
+    ("dp --missing mean --epsilon 3 --radius 2", "Use --missing drop, or leave --missing out"),
+    (f"--missing mean --epsilon 3 --radius 2 {PUBLIC}", "exact facts of the data | Use --missing drop"),
     (f"--standardize --epsilon 3 --radius 2 --outside refuse {PUBLIC}", "which no budget covers"),
-    ("--to-range --epsilon 3 --radius 2", "which a part of the budget pays for"),
+    ("--to-range --epsilon 3 --radius 2", "Give ranges that everybody may know (--ranges), have a part"),
+    ("dp --to-range --epsilon 3 --radius 2", "it is for another command, `secfc run`"),
     (f"--standardize {PUBLIC}", "two scales: choose one. With --epsilon both are one"),
     ("--standardize --scale-share 0.2", "it needs --standardize and --epsilon"),
     (f"--standardize --epsilon 3 --radius 2 --scale-share 1 {PUBLIC}", "scale-share"),
@@ -178,8 +185,33 @@ def test_bad_usage_ends_with_2_and_a_message(line, message):
     *command, words = line.partition(" ")[::2] if line[0] != "-" else ("run", line)
     done = invoke(*command, *FILES, "-k", "3", *words.split())
     assert done.exit_code == 2, done.output
-    assert message in done.stderr.replace("\n", " ")
+    for piece in message.split(" | "):
+        assert piece in done.stderr.replace("\n", " ")
     assert not list(Path().glob("secfc-*"))
+
+
+SCALES = ["", "--standardize", "--standardize robust", "--standardize norm", "--to-range", PUBLIC]
+NOISE = ["", "--epsilon 3 --radius 2", "--epsilon 3 --server-file nowhere.csv"]
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("command", ["run nowhere.csv", "dp nowhere.csv", "plan", "plan --algorithm feddp"])
+def test_what_an_error_offers_the_command_has_and_nobody_gave_already(command, noise, monkeypatch):
+    def end(*given, **more):
+        raise click.exceptions.Exit(0)
+
+    monkeypatch.setattr("secfc.plan", end)
+    options, ended = main.get_command(click.Context(main), command.split()[0]).params, set()
+    known = {"--help", *(flag for option in options for flag in (*option.opts, *option.secondary_opts))}
+    for scale, second, gaps in itertools.product(SCALES, ("", PUBLIC), ("", "--missing mean")):
+        line = f"{command} -k 3 {noise} {scale} {second} {gaps}"
+        done = invoke(*line.split())
+        ended.add(done.exit_code)
+        if "No such option" not in done.stderr:
+            said = re.sub("`[^`]*`", "", done.stderr.replace("\n", " "))
+            assert set(re.findall(r"(?<![\w'-])--[a-z][a-z-]*", said)) <= known, line
+            assert not {*re.findall(r"\((--[a-z-]+)\)", said)} & {*line.split()}, line
+    assert ended <= {0, 2}
 
 
 def test_a_part_of_the_budget_pays_for_a_scale():
