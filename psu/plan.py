@@ -91,8 +91,8 @@ class Committee:
                 raise TypeError(f"{name}={value!r} is no whole number: pass an integer, such as 1")
         if self.t < 1 or self.spares < 0:
             raise InvalidValue(
-                f"t={self.t}, spares={self.spares}: t must be at least 1 and spares at least 0; "
-                "with t=0 every committee member would see every client's IDs"
+                f"t={self.t}, spares={self.spares}: t must be at least 1 and spares at least 0, as with t=0 "
+                "every committee member would see every client's IDs. Raise what is below"
             )
 
 

@@ -506,12 +506,26 @@ class CodedPlan(DescribedPlan):
             return self.radius
         return math.isqrt(self.d * self.proven**2) + 1
 
-    @property
+    @cached_property
     def feature_order(self) -> Array:
-        """The features (d,) as whole rows have them: of joined columns one owner's after another's."""
+        """The features (d,) as whole rows have them, segment by segment; -1 for zeros that fill one up.
+
+        Of joined columns a segment has a part of one owner's after that of another's.
+        """
         if not isinstance(self.layout, ColumnLayout):
             return np.arange(self.d)
-        return np.array([column for group in self.groups for column in self.layout.blocks[group[0]]])
+        ell, parts = self.code.ell, list[Array]()
+        for group in self.groups:
+            block = self.layout.blocks[group[0]]
+            part = np.full(ell * -(-len(block) // ell), -1)
+            part[: len(block)] = block
+            parts.append(part.reshape(ell, -1))
+        return np.concatenate(parts, axis=1).reshape(-1)
+
+    @property
+    def features(self) -> int:
+        """Features of rows as owners have them, without zeros that fill up segments."""
+        return int(np.count_nonzero(self.feature_order >= 0))
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:

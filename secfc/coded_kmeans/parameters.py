@@ -32,7 +32,15 @@ from secfc.coded.parameters import (
 )
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.data.inputs import WHOLE, instance_of
-from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, NoisySums, OwnLabels
+from secfc.disclosure import (
+    AssignmentsOnly,
+    Disclosure,
+    Distances,
+    FinalLabelsOnly,
+    NoiseInShares,
+    NoisySums,
+    OwnLabels,
+)
 from secfc.disclosure.checked.blocks import check_deviating, largest_deviating
 from secfc.errors import BudgetSpent, IncompatibleOptions, InputError
 from secfc.kmeans.elbow import Elbow
@@ -106,8 +114,8 @@ def check_owners_known(way: SecFCSettings) -> None:
 
 
 def check_people(way: SecFCSettings) -> None:
-    """Raises IncompatibleOptions where people's rows are to be added up once, and nobody's lies twice."""
-    if isinstance(way.disclosure, NoisySums):
+    """Raises InputError where noise does not cover those whom it is to protect, or does so twice."""
+    if isinstance(way.disclosure, NoisySums | NoiseInShares):
         way.disclosure.check_people(way.membership)
 
 

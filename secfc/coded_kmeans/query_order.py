@@ -591,7 +591,7 @@ class SharedLabelQueries(QueryGenerator):
                     yield from emit_query(run, run.ask(Operation.CLUSTER_COST), opens=False)
             return None
 
-        return (yield from run.led(moves(self.plan.d), answer))
+        return (yield from run.led(moves(self.plan.features), answer))
 
 
 def shared_label_restarts(

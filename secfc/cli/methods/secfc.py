@@ -243,6 +243,14 @@ def _refuse_idle_rows(asked: AskedOptions) -> None:
             ("merge", "counts", "on_conflict"),
             "{option} is about IDs that several clients hold, and with --split columns all do: leave it out.",
         )
+        if asked["t"] == 0:
+            from secfc.errors import IncompatibleOptions
+
+            raise IncompatibleOptions(
+                {"split": "columns", "t": 0},
+                "with t=0 every client would see IDs and columns of others",
+                [("t", ..., "raise it to 1")],
+            )
         return
     asked.refuse(
         ("max_explained", "keep"),

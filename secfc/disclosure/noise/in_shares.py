@@ -29,6 +29,7 @@ from field.ring.noise import discrete_gaussian
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins, StoredCoins
 from secfc.coded.input_check import check_count
+from secfc.coded.membership import Open
 from secfc.coded.messages import CodedCenters, CodedDistances, NoiseShares, RevealCenters
 from secfc.coded.parameters import select_workers
 from secfc.coded.plan import CodedPlan, RowLayout
@@ -37,7 +38,7 @@ from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import Quorum, Screening, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import NATURAL, REAL, check_fields, instance_of
-from secfc.disclosure.noise.noise import REACH, Noise, unit_parts
+from secfc.disclosure.noise.noise import REACH, Noise, check_units, unit_parts
 from secfc.errors import (
     BudgetSpent,
     Caution,
@@ -147,6 +148,10 @@ class NoiseInShares:
                 DeprecationWarning,
                 stacklevel=3,
             )
+
+    def check_people(self, membership: Any) -> None:
+        """Raises PrivacyError for neighbors that this noise does not cover, before rows are found."""
+        check_units(self.neighbors, isinstance(membership, Open))
 
     def committee_choice(self, plan: CodedPlan) -> None:
         """No step asks in two questions."""

@@ -56,28 +56,33 @@ from secfc.privacy.events import Neighbors
 _ROUNDING = 1 + 1e-12
 
 
-def unit_parts(neighbors: Neighbors, layout: RowLayout, labels: Array, k: int) -> tuple[Array, Array]:
-    """What single units own: rows (u,), and how many of them are in each cluster (u, k).
-
-    labels (m,) in [-1, k).  Data points differ by their cluster only, so there are at most k + 1.
-
-    Raises PrivacyError for clients whose rows are hidden, and for added or removed units.
-    """
+def check_units(neighbors: Neighbors, owners: bool) -> None:
+    """Raises PrivacyError for added or removed units, and for clients where owners of rows are hidden."""
     if neighbors.relation != "replace":
         raise PrivacyError(
             f"neighbors that {neighbors.relation} one {neighbors.unit}: SecFC's row counts are public, so "
             "units are replaced; use Neighbors('replace', ...)"
         )
-    if neighbors.unit == "data point":
-        present = np.unique(labels)
-        inside = np.zeros((len(present), k), np.int64)
-        inside[np.arange(len(present)), present] = present >= 0
-        return np.ones(len(present), np.int64), inside
-    if not isinstance(layout, PublicOwnerLayout):
+    if neighbors.unit == "client" and not owners:
         raise PrivacyError(
             "clients are to be protected, but which rows are whose is hidden: how much one client moves is "
             "not known. Use open membership, or protect data points"
         )
+
+
+def unit_parts(neighbors: Neighbors, layout: RowLayout, labels: Array, k: int) -> tuple[Array, Array]:
+    """What single units own: rows (u,), and how many of them are in each cluster (u, k).
+
+    labels (m,) in [-1, k).  Data points differ by their cluster only, so there are at most k + 1.
+
+    Raises PrivacyError, `check_units`.
+    """
+    check_units(neighbors, isinstance(layout, PublicOwnerLayout))
+    if neighbors.unit == "data point" or not isinstance(layout, PublicOwnerLayout):
+        present = np.unique(labels)
+        inside = np.zeros((len(present), k), np.int64)
+        inside[np.arange(len(present)), present] = present >= 0
+        return np.ones(len(present), np.int64), inside
     counts = [
         np.bincount(labels[a : a + c].astype(np.int64) + 1, minlength=k + 1)[1:] for a, c in layout.spans
     ]

@@ -224,11 +224,12 @@ def checks_squares(plan: CodedPlan) -> bool:
 def split_sum_shares(plan: CodedPlan, me: int, sums: Array, now: Array, directions: Array) -> Array:
     """Client me's share (lanes, 2 k, width) of S + s v and S - s v of each cluster, v its direction.
 
-    sums: (lanes, k, width), its share of S.
+    sums: (lanes, k, width), its share of S.  directions: (k, features), in the order of the features.
     """
-    basis = plan.code.basis
-    # Rows are so many times the points.
-    along = public_shares(plan, me, directions.astype(np.int64) * plan.layout.multiple)
+    basis, order = plan.code.basis, plan.feature_order
+    # Rows are so many times the points, and 0 where nobody has a feature.
+    signs = np.where(order < 0, 0, directions[:, order])
+    along = public_shares(plan, me, signs.astype(np.int64) * plan.layout.multiple)
     aside = basis.multiply(basis.reduce(now.astype(np.int64))[:, :, None], along)
     both = np.stack([basis.add(sums, aside), subtract(basis, sums, aside)], axis=2)
     return np.ascontiguousarray(both.reshape(basis.lanes, -1, sums.shape[2]))

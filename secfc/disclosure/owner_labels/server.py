@@ -93,7 +93,7 @@ class OwnerLabelsServer:
                 case CostRequest():
                     return (yield from self.put(run, run.ask(Operation.CLUSTER_COST), self.weigh_clusters))
 
-        return (yield from run.led(moves(self.plan.d), answer))
+        return (yield from run.led(moves(self.plan.features), answer))
 
     def __call__(self, start: Array | PublicRunState, k: int, max_iter: int, source: Source) -> Role[Trace]:
         """A run of which the server knows the start, and sizes; of several, what it costs in the end.

@@ -25,6 +25,8 @@ POLICIES = (
     secfc.OwnLabels(sizes="hidden"), secfc.OwnLabels(dealer=None), secfc.AssignmentsOnly(dealer=None),
 )  # fmt: skip
 
+WHOLE = (secfc.FinalLabelsOnly(), secfc.OwnLabels(dealer=None))  # multiply whole rows
+
 
 def owners(blocks, d=6, m=60, k=3, seed=0, *, least=0.7, ties=False, ids=True):
     """A federation of so many owners of columns, three clients at least, and the people that each holds."""
@@ -113,7 +115,7 @@ def test_labels_equal_lloyd_on_the_joined_table(trial):
     rng, blocks, policy = np.random.default_rng(trial), 2 + trial % 4, POLICIES[trial % len(POLICIES)]
     k, d = int(rng.integers(2, 5)), int(rng.integers(blocks, 10))
     federation, people = owners(blocks, d, int(rng.integers(25, 60)), k, trial, ties=trial % 3 == 0)
-    ell = 1 + (trial % 2 if isinstance(policy, secfc.Distances | secfc.AssignmentsOnly) else 0)
+    ell = 1 + (trial % 2 if policy not in WHOLE else 0)
     if ell > 1:
         federation = with_helpers(federation, 5)
     start = [None, secfc.RandomLabels()][trial // 2 % 2]
@@ -133,6 +135,20 @@ def test_labels_equal_lloyd_on_the_joined_table(trial):
         expected = secfc.fit(plain, [np.array(points, float)], seed=0)
         assert expected.flat.tolist() == labels
         assert len(expected.history) == len(result.history)
+
+
+@pytest.mark.parametrize("trial", range(short(4, nightly=80)))
+def test_a_start_that_cuts_across_features_cuts_as_in_plaintext_whoever_has_them(trial):
+    rng, k, ell = np.random.default_rng(trial), 2 + trial % 3, 1 + trial % 2
+    federation, _ = owners(2 + trial // 2 % 3, int(rng.integers(5, 12)), int(rng.integers(25, 60)), k, trial)
+    federation = with_helpers(federation, 5)
+    way = algorithm(k, threshold=secfc.Threshold(1, ell), init=secfc.Splitting(steps=0, settle=0))
+    result = secfc.fit(replace(way, max_iter=1), federation, seed=trial)
+    points, labels, _ = joined_table(result, federation)
+    plain = secfc.Lloyd(
+        k=k, init=way.init, max_iter=1, quantization=secfc.Quantization(scale=1.0, coarse="allow")
+    )
+    assert secfc.fit(plain, [np.array(points, float)], seed=trial).flat.tolist() == labels
 
 
 OPENED = [policy for policy in POLICIES if policy.capabilities.exposes not in ("sizes", "steps")]
@@ -386,8 +402,10 @@ def those_of(federation, kept, order=1):
 @pytest.mark.parametrize("trial", range(short(2, nightly=28)))
 def test_new_people_whose_columns_lie_at_several_get_the_nearest_center(trial, tmp_path):
     policy, given = POLICIES[trial % len(POLICIES)], trial % 2 == 1
+    ell = 1 + (trial // 2 % 2 if policy not in WHOLE else 0)
     whole, _ = owners(2 + trial % 3, 5, 100, 3, trial, ties=True, ids=not given)
-    way = algorithm(3, policy)
+    whole = with_helpers(whole, 2 * ell + 1)
+    way = algorithm(3, policy, threshold=secfc.Threshold(1, ell))
     way = replace(way, membership=Joined(align="given" if given else "ids"))
     result = secfc.fit(way, those_of(whole, lambda i: i < 60), bound=32.0, seed=trial)
     fitted, labels, _ = joined_table(result, those_of(whole, lambda i: i < 60))
