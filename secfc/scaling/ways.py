@@ -265,23 +265,14 @@ class FillMeans:
         return Scaling((0.0,) * len(fill), (1.0,) * len(fill), self.limit, self.outside, fill)
 
 
-def limits_of_missing(way: Any, missing: str, features: Any, d: int) -> Scaling | None:
-    """Limits that are known before anything is summed, where values beyond are missing; None without such.
-
-    Raises InputError where the rule for missing values cannot be followed.
-    """
+def check_limits(way: Any, missing: str) -> None:
+    """Raises IncompatibleOptions where values beyond a limit are missing, against the rule for such."""
     if way is None or way.outside != "missing":
-        return None
-    known: Scaling | None = None
-    if isinstance(way, Scaling):
-        known = way
-    elif isinstance(way, FillMeans):
-        known = Scaling((0.0,) * d, (1.0,) * d, way.limit, "missing")
-    elif isinstance(way, Range) and way.ranges is not None:
-        known = way.public_scaling(features, d, None)
+        return
     if missing == "refuse" and isinstance(way, Standardize | Range):
         missing = way.missing
-    if missing == "refuse" or (missing == "drop" and known is None):
+    known = isinstance(way, Scaling | FillMeans) or (isinstance(way, Range) and way.ranges is not None)
+    if missing == "refuse" or (missing == "drop" and not known):
         raise IncompatibleOptions(
             {"outside": "missing", "missing": missing},
             "what is missing is refused"
@@ -289,7 +280,21 @@ def limits_of_missing(way: Any, missing: str, features: Any, d: int) -> Scaling 
             else "rows are dropped before the limit is found",
             [("missing", "mean"), ("outside", "clip")],
         )
-    return known
+
+
+def limits_of_missing(way: Any, missing: str, features: Any, d: int) -> Scaling | None:
+    """Limits that are known before anything is summed, where values beyond are missing; None without such.
+
+    Raises IncompatibleOptions, `check_limits`.
+    """
+    check_limits(way, missing)
+    if way is None or way.outside != "missing":
+        return None
+    if isinstance(way, FillMeans):
+        return Scaling((0.0,) * d, (1.0,) * d, way.limit, "missing")
+    if isinstance(way, Range) and way.ranges is not None:
+        return way.public_scaling(features, d, None)
+    return way if isinstance(way, Scaling) else None
 
 
 def range_pairs(ranges: Any) -> tuple[tuple[Any, ...], ...]:

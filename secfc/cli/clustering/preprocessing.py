@@ -52,7 +52,7 @@ def check_preprocessing(asked: AskedOptions) -> None:
     scales = [name for name, given in flags.items() if given]
     _check_norm(settings)
     _check_scales(settings, scales, paid, asked.get("epsilon"))
-    _check_limits(settings, scales, asked.get("bound") is not None)
+    _check_limits(settings, scales, asked.get("bound"))
     _check_columns(settings)
     if scales and "bound" in asked.given:
         raise click.UsageError(
@@ -114,14 +114,17 @@ def _check_scales(settings: Settings, scales: Sequence[str], paid: bool, epsilon
         )
 
 
-def _check_limits(settings: Settings, scales: Sequence[str], bounded: bool) -> None:
+def _check_limits(settings: Settings, scales: Sequence[str], bound: float | None) -> None:
+    from secfc.scaling.ways import check_limits
+
     if settings.limit is not None and not settings.standardize:
         raise click.UsageError("--limit counts deviations: it needs --standardize.")
-    if settings.outside is not None and not scales and not (bounded and settings.outside == "missing"):
+    if settings.outside is not None and not scales and (bound is None or settings.outside != "missing"):
         raise click.UsageError(
             "--outside needs --standardize, --to-range or --ranges, which set limits; --outside missing "
             "also goes with --bound."
         )
+    check_limits(limiting_way(settings, bound), settings.missing)
 
 
 def _check_columns(settings: Settings) -> None:
@@ -268,20 +271,27 @@ def prepare_points(asked: AskedOptions, federation: Federation) -> PreparedPoint
         return PreparedPoints(applied.scaling.federation(federation), federation, way.limit, way, applied)
 
 
+def limiting_way(settings: Settings, bound: float | None) -> Any:
+    """What sets limits on values, and says what becomes of those beyond; None without limits."""
+    from secfc.scaling.ways import FillMeans, Range, Standardize
+
+    if settings.standardize not in (None, "norm"):
+        return Standardize(outside=settings.outside or "clip")  # type: ignore[arg-type]
+    if settings.outside is None:
+        return None
+    if settings.to_range or settings.ranges is not None:
+        return Range(settings.ranges, settings.outside)  # type: ignore[arg-type]
+    return None if bound is None else FillMeans(bound, outside=settings.outside)  # type: ignore[arg-type]
+
+
 def without_outside(
     settings: Settings, federation: Federation, bound: float | None
 ) -> tuple[Federation, tuple[str, ...]]:
     """All rows, with gaps for what lies beyond limits known before the run, where such is missing; notes."""
     from secfc.scaling.scaling import missing_sentence
-    from secfc.scaling.ways import FillMeans, Range, Standardize, limits_of_missing
+    from secfc.scaling.ways import limits_of_missing
 
-    way: Any = None
-    if settings.standardize not in (None, "norm"):
-        way = Standardize(outside=settings.outside or "clip")  # type: ignore[arg-type]
-    elif settings.outside is not None and (settings.to_range or settings.ranges is not None):
-        way = Range(settings.ranges, settings.outside)  # type: ignore[arg-type]
-    elif settings.outside is not None and bound is not None:
-        way = FillMeans(bound, outside=settings.outside)  # type: ignore[arg-type]
+    way = limiting_way(settings, bound)
     with bad_input():
         limits = limits_of_missing(way, settings.missing, federation.feature_names, federation.d)
     if limits is None:
