@@ -32,15 +32,7 @@ from secfc.coded.parameters import (
 )
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.data.inputs import WHOLE, instance_of
-from secfc.disclosure import (
-    AssignmentsOnly,
-    Disclosure,
-    Distances,
-    FinalLabelsOnly,
-    NoiseInShares,
-    NoisySums,
-    OwnLabels,
-)
+from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.disclosure.checked.blocks import check_deviating, largest_deviating
 from secfc.errors import BudgetSpent, IncompatibleOptions, InputError
 from secfc.kmeans.elbow import Elbow
@@ -111,12 +103,6 @@ def check_owners_known(way: SecFCSettings) -> None:
             "an owner is told labels of rows whose data it knows, and of a mean no holder does",
             [("on_conflict", None), ("disclosure", "final-labels"), ("disclosure", "assignments")],
         )
-
-
-def check_people(way: SecFCSettings) -> None:
-    """Raises InputError where noise does not cover those whom it is to protect, or does so twice."""
-    if isinstance(way.disclosure, NoisySums | NoiseInShares):
-        way.disclosure.check_people(way.membership)
 
 
 def check_joined(way: SecFCSettings, public: PublicFacts) -> None:

@@ -57,7 +57,6 @@ from secfc.coded_kmeans.parameters import (
     check_dendrogram,
     check_joined,
     check_owners_known,
-    check_people,
     check_rounded_centers,
     check_start_for_k,
     check_workers,
@@ -186,7 +185,8 @@ class SecFC:
             return self.restrict_clients(public.clients).plan(public)
         check_corrected(self)
         check_owners_known(self)
-        check_people(self)
+        if isinstance(self.disclosure, NoiseInShares | NoisySums):
+            self.disclosure.check_people(self.membership)
         check_joined(self, public)
         check_dendrogram(self)
         check_workers(self, public.clients)
