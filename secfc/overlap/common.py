@@ -59,13 +59,13 @@ class CommonPlan:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RefinedResult:
-    """What a client has in the end: what the algorithm gave, labels, and centers if it knows any: on common
-    features, then on its others, NaN of clusters that it has nothing of.
+    """What a party has in the end: what the algorithm gave, and of a client labels, and centers if it knows
+    any: on common features, then on its others, NaN of clusters that it has nothing of.
     """
 
     plan: CommonPlan
     inner: Any
-    labels: Array | None
+    labels: Array | None = None
     centers: Array | None = None
 
 
@@ -139,16 +139,19 @@ class CommonFeatures:
 
     def server(self, plan: CommonPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Any]:
         """The algorithm's, which sees common features only."""
-        return (yield from self.algorithm.server(plan.inner, rng=rng, coins=coins))
+        return RefinedResult(plan, (yield from self.algorithm.server(plan.inner, rng=rng, coins=coins)))
 
-    def outcome(self, plan: CommonPlan, party: PartyId, returned: Any) -> PartyOutcome:
-        """What the algorithm gives, with a client's refined labels."""
-        if party == SERVER:
-            inner: PartyOutcome = self.algorithm.outcome(plan.inner, SERVER, returned)
-            names = [plan.columns.features[f] for f in plan.common]
-            return replace(inner, learned=(*inner.learned, f"all of this on {names_listed(names)} only"))
+    def outcome(self, plan: Any, party: PartyId, returned: RefinedResult) -> PartyOutcome:
+        """What the algorithm gives, with a client's refined labels.
+
+        The plan is that of `returned`: outcomes keep that of the algorithm, and `Scaled` gives theirs.
+        """
+        plan = returned.plan
         found: PartyOutcome = self.algorithm.outcome(plan.inner, party, returned.inner)
-        return replace(found, labels=returned.labels)
+        if party != SERVER:
+            return replace(found, labels=returned.labels)
+        names = [plan.columns.features[f] for f in plan.common]
+        return replace(found, learned=(*found.learned, f"all of this on {names_listed(names)} only"))
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What the algorithm says of its run, and on which columns."""
@@ -168,7 +171,7 @@ class CommonFeatures:
         New points may have any columns where clients know centers: then everybody uses those on common
         features, and a client of the fit its own as well.  Else they need all common columns.
         """
-        results = {name: had if name == SERVER else had.inner for name, had in run.results.items()}
+        results = {name: had.inner for name, had in run.results.items()}
         found: Clustering = self.algorithm.collect(outcomes, replace(run, results=results), counts)
         ended = {name: had for name, had in run.results.items() if name != SERVER}
         return replace(found, model=common_model(ended, outcomes[SERVER].centers, found.model))

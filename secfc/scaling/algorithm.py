@@ -86,7 +86,7 @@ class AppliedScaling:
 
     Of a client: its own.  Of a `Clustering`: of all clients together, which only an experiment knows.
     hidden: features whose deviation noise hides.  noise: what it was, None without.  doubts: about units of
-    clients, in sentences.  way: how it was found.
+    clients, in sentences.  way: how it was found.  features: their names.
     """
 
     scaling: Scaling
@@ -96,6 +96,15 @@ class AppliedScaling:
     noise: ScaleNoise | None = field(default=None, repr=False)
     doubts: tuple[str, ...] = ()
     way: Any = field(default=None, repr=False)
+    features: tuple[str, ...] | None = field(default=None, repr=False)
+
+    def centers_back(self, found: PartyOutcome | Clustering) -> Array | None:
+        """Scaled centers in data units, if there are any; they may be of features that all clients have."""
+        if found.centers is None:
+            return None
+        own, names = found.plan.terms.public.features, self.features
+        columns = None if own is None or names is None else tuple(names.index(name) for name in own)
+        return self.scaling.among(columns).back(found.centers)
 
     def released(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What users should know of the scaling itself."""
@@ -200,8 +209,8 @@ class Scaled:
 
         Raises InputError.
         """
-        fixed: Scaling | None = self.scaling.fixed(public)
         held = public.server_points
+        fixed: Scaling | None = self.scaling.fixed(public)
         if held is not None:
             if fixed is None:
                 raise InputError(
@@ -211,7 +220,7 @@ class Scaled:
                         ("ranges", ..., "give public ranges"),
                     ],
                 )
-            held = fixed.forward(held, "the server")
+            held = fixed.held(held, public.observed)
         after = replace(public, bound=self.bound, derived=False, server_points=held)
         if fixed is not None or not isinstance(self.scaling, NoisyStandardize):
             return fixed, None, after
@@ -287,9 +296,9 @@ class Scaled:
         scaled = found.party(party, columns)
         beyond, missing = found.among(columns).count_outside(party.points)
         doubts = unit_doubts(self.scaling, plan, found, party)
-        applied = AppliedScaling(found, beyond, missing, hidden, plan.noise, doubts, self.scaling)
+        names = plan.terms.public.features
+        applied = AppliedScaling(found, beyond, missing, hidden, plan.noise, doubts, self.scaling, names)
         if not self.told:
-            names = plan.terms.public.features
             if plan.noise is not None:
                 for sentence in applied.released(names):  # the same at all clients
                     warnings.warn(sentence, Caution, stacklevel=2)
@@ -322,7 +331,7 @@ class Scaled:
         applied, rest = returned
         own = algorithm.outcome(plan.inner, party, rest)
         learned = (*own.learned, self.scaling.opened) if plan.sums or plan.magnitudes else own.learned
-        centers = None if own.centers is None else applied.scaling.back(own.centers)
+        centers = applied.centers_back(own)
         return replace(own, learned=learned, centers=centers, scaling=applied)
 
     def collect(
@@ -349,7 +358,7 @@ class Scaled:
         if any(e.kind == "OpenedSumsDigest" for e in run.transcript.envelopes):
             learned = (*learned, SCALE_UNSEEN)
             ledger = self.record_scale(noise, ledger, tuple(own))
-        centers = None if result.centers is None else scaling.back(result.centers)
+        centers = applied.centers_back(result)
         return replace(result, centers=centers, model=model, learned=learned, ledger=ledger, scaling=applied)
 
     @property

@@ -243,9 +243,13 @@ class Scaling:
             self.party(party, columns) for party, columns in zip(federation.parties, observed, strict=True)
         )
         held = federation.server_points
-        return replace(
-            federation, parties=parties, server_points=None if held is None else self.forward(held)
-        )
+        held = None if held is None else self.held(held, federation.observed)
+        return replace(federation, parties=parties, server_points=held)
+
+    def held(self, points: Array, observed: tuple[tuple[int, ...], ...] | None) -> Array:
+        """The server's points scaled, of all features or of those that all clients observe."""
+        common = tuple(sorted(set(range(self.d)).intersection(*(observed or ()))))
+        return self.among(common if points.shape[1] < self.d else None).forward(points, "the server")
 
     def sentences(self, names: tuple[str, ...] | None, rows: str = "all") -> tuple[str, ...]:
         """What became of the features, for reports.  rows: in which one that is left out is the same."""

@@ -88,9 +88,14 @@ class Standardize:
     def fixed(self, public: Any) -> Scaling | None:
         """By the server's points, where it holds some: they are public, so nobody's data is summed."""
         feature_numbers(self.keep, public.features, public.d)
-        if public.server_points is None:
+        if (held := public.server_points) is None:
             return None
-        return self._alone(np.asarray(public.server_points, np.float64), "the server", public.features)
+        if held.shape[1] < public.d:
+            raise InputError(
+                "the server's points have no values of features that only some clients have, and so no scale",
+                ["give points with all features", ("ranges", ..., "give public ranges in place of a scale")],
+            )
+        return self._alone(np.asarray(held, np.float64), "the server", public.features)
 
     def scaling_alone(self, points: Array, owner: str) -> Scaling:
         """The scaling that follows from these rows (rows, d) alone."""

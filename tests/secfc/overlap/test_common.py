@@ -100,6 +100,38 @@ def test_new_points_are_labeled_over_shares_where_nobody_knows_centers():
         result.predict(hold_columns(narrow, [own[1:] for own in COMMON]))
 
 
+RANGES = secfc.Range(dict.fromkeys("abcdef", (-10, 40)), outside="clip")
+
+
+@pytest.mark.filterwarnings("ignore::secfc.errors.Caution")
+@pytest.mark.parametrize(
+    ("way", "scale"),
+    [
+        (secfc.CommonFeatures(secfc.SecFC(2, 1)), "standard"),
+        (secfc.CommonFeatures(secfc.Lloyd(2)), "standard"),
+        (secfc.CommonFeatures(secfc.KFed(2, 2)), "robust"),
+        (private(10, 24.0), RANGES),
+    ],
+    ids=["secfc", "lloyd", "k-fed", "feddp"],
+)
+def test_all_columns_are_scaled_and_centers_are_of_common_ones_in_data_units(way, scale):
+    data = blurred()
+    if scale is not RANGES:
+        data = replace(data, server_points=None)
+    result = secfc.fit(way, data, scale_features=scale, seed=0)
+    assert accuracy(data.truth, result.flat) > 0.9
+    if result.centers is not None:
+        near = result.centers[np.argsort(result.centers[:, 0])]
+        np.testing.assert_allclose(near, [[0, 0], [2, 2]], atol=0.6)
+    for ours, theirs in zip(result.predict(data), result.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_points_of_the_server_without_all_columns_give_no_scale():
+    with pytest.raises(InputError, match="no values of features that only some clients have"):
+        secfc.fit(private(10), blurred(), scale_features="standard")
+
+
 def test_on_a_chain_there_is_no_private_start():
     parts, _ = clusters(CHAIN, 2, 12, np.random.default_rng(0))
     with pytest.raises(
