@@ -32,13 +32,13 @@ from secfc.coded.input_check import check_count
 from secfc.coded.membership import Open
 from secfc.coded.messages import CodedCenters, CodedDistances, NoiseShares, RevealCenters
 from secfc.coded.parameters import select_workers
-from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.plan import CodedPlan, PublicOwnerLayout, RowLayout
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import Quorum, Screening, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import NATURAL, REAL, check_fields, instance_of
-from secfc.disclosure.noise.noise import REACH, Noise, check_units, unit_parts
+from secfc.disclosure.noise.noise import REACH, Noise, check_units
 from secfc.errors import (
     BudgetSpent,
     Caution,
@@ -197,9 +197,8 @@ class NoiseInShares:
         The standard deviation of the noise of all contributors together, and the square of twice the radius.
         Both are public before anything is asked.
         """
-        labels = (np.arange(plan.m) % plan.k).astype(np.int32)
         steps = self.steps(plan)
-        one = float(self.noise(steps, plan.radius).on_distances(plan.layout, labels, plan.k))
+        one = float(self.noise(steps, plan.radius).on_distances_in_turn(plan.layout, plan.k))
         every = math.sqrt(steps.n) * one / float(plan.scale) ** 2
         return every, (2 * self.radius.value) ** 2
 
@@ -292,8 +291,7 @@ class NoiseInShares:
                 f"init={type(plan.init).__name__} measures distances of its own, which the budget does not "
                 "cover: start from RandomLabels or from GivenLabels that are public"
             )
-        labels = np.zeros(plan.m, np.int32)
-        unit_parts(self.neighbors, plan.layout, labels, plan.k)  # refuses neighbors that cannot be protected
+        check_units(self.neighbors, isinstance(plan.layout, PublicOwnerLayout))
         self.budget.check(self.released(plan))
         if (why := self.hopeless(plan)) is not None:
             warnings.warn(why, Caution, stacklevel=2)
@@ -301,11 +299,11 @@ class NoiseInShares:
 
     def _check_opening(self, plan: CodedPlan) -> None:
         """Raises PrivacyError, InputError for centers that cannot be opened under the noise."""
-        steps, layout = self.steps(plan), plan.layout
+        steps = self.steps(plan)
         if not steps.centers:
             return
         noise = self.noise(steps, plan.radius)
-        one = noise.on_sums(layout, np.zeros(plan.m, np.int32), plan.k, plan.d)
+        one = noise.largest_on_sums(plan.layout, plan.k, plan.d)
         if 2 * (plan.largest * plan.proven + steps.n * REACH * one) >= plan.code.basis.modulus:
             raise InputError("noisy cluster sums do not fit the modulus: lower the scale")
         needed = noise.honest + plan.code.t

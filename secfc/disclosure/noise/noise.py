@@ -89,6 +89,28 @@ def unit_parts(neighbors: Neighbors, layout: RowLayout, labels: Array, k: int) -
     return np.array(layout.counts), np.stack(counts)
 
 
+def parts_in_turn(neighbors: Neighbors, layout: RowLayout, k: int) -> tuple[Array, Array, Array]:
+    """Sizes (k,), and parts as by `unit_parts`, of rows that fall to clusters in turn.
+
+    Takes as long for any number of rows.
+
+    Raises PrivacyError, `check_units`.
+    """
+    check_units(neighbors, isinstance(layout, PublicOwnerLayout))
+    sizes = _count_in_turn(0, layout.m, k)
+    if neighbors.unit == "data point" or not isinstance(layout, PublicOwnerLayout):
+        inside = np.eye(k, dtype=np.int64)[sizes > 0]
+        return sizes, np.ones(len(inside), np.int64), inside
+    inside = np.stack([_count_in_turn(first, count, k) for first, count in layout.spans])
+    return sizes, np.array(layout.counts), inside
+
+
+def _count_in_turn(first: int, count: int, k: int) -> Array:
+    """How many of these numbers have each remainder (k,) by k."""
+    below = -1 - np.arange(k)
+    return np.asarray((first + count + below) // k - (first + below) // k)
+
+
 def distance_sensitivity(m: int, sizes: Array, rows: Array, inside: Array) -> float:
     """The L2 sensitivity of all squared distances (m, k) in units of B**2: the worst of these units.
 
@@ -135,14 +157,27 @@ class Noise:
 
     def on_distances(self, layout: RowLayout, labels: Array, k: int) -> Fraction:
         """The standard deviation that one contributor adds to every D, in squared steps."""
-        rows, inside = unit_parts(self.neighbors, layout, labels, k)
-        sensitivity = distance_sensitivity(len(labels), cluster_sizes(labels, k), rows, inside)
-        return self.client_deviation(sensitivity * self.radius**2, self.distances, len(labels) * k)
+        parts = unit_parts(self.neighbors, layout, labels, k)
+        return self._on_parts(len(labels), cluster_sizes(labels, k), *parts)
+
+    def on_distances_in_turn(self, layout: RowLayout, k: int) -> Fraction:
+        """The standard deviation that `on_distances` gives for rows that fall to clusters in turn."""
+        return self._on_parts(layout.m, *parts_in_turn(self.neighbors, layout, k))
+
+    def _on_parts(self, m: int, sizes: Array, rows: Array, inside: Array) -> Fraction:
+        sensitivity = distance_sensitivity(m, sizes, rows, inside)
+        return self.client_deviation(sensitivity * self.radius**2, self.distances, m * len(sizes))
 
     def on_sums(self, layout: RowLayout, labels: Array, k: int, d: int) -> Fraction:
         """The standard deviation that one contributor adds to every entry of the cluster sums, in steps."""
         _, inside = unit_parts(self.neighbors, layout, labels, k)
         return self.client_deviation(sum_sensitivity(inside) * self.radius, self.sums, k * d)
+
+    def largest_on_sums(self, layout: RowLayout, k: int, d: int) -> Fraction:
+        """The largest that `on_sums` gives: all rows of a unit are in one cluster."""
+        own = self.neighbors.unit == "client" and isinstance(layout, PublicOwnerLayout) and layout.counts
+        sensitivity = sum_sensitivity(np.array([[max(own or (1,))]]))
+        return self.client_deviation(sensitivity * self.radius, self.sums, k * d)
 
     def client_deviation(self, sensitivity: float, multiplier: float, entries: int) -> Fraction:
         """The standard deviation of one contributor's noise on each of so many entries of a statistic."""

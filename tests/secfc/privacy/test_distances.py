@@ -11,14 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secfc.coded.plan import HiddenOwnerLayout, PublicOwnerLayout
+from secfc.disclosure import NoiseInShares
+from secfc.disclosure.noise.in_shares import ReleaseCounts
 from secfc.disclosure.noise.noise import (
     distance_sensitivity,
     largest_distance_sensitivity,
+    parts_in_turn,
     sum_sensitivity,
     unit_parts,
 )
 from secfc.errors import PrivacyError
-from secfc.privacy import Neighbors
+from secfc.privacy import Budget, Neighbors
+from secfc.privacy.calibration import Bound
 from tests.oracles.field import scaled_distances
 
 POINT, CLIENT = Neighbors("replace"), Neighbors("replace", "client")
@@ -74,6 +78,27 @@ def claims(unit, layout, labels, k):
     rows, inside = unit_parts(unit, layout, labels, k)
     sizes = np.bincount(labels, minlength=k)
     return distance_sensitivity(len(labels), sizes, rows, inside), sum_sensitivity(inside)
+
+
+@pytest.mark.parametrize("unit", [POINT, CLIENT], ids=str)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 6))
+def test_parts_of_rows_that_fall_to_clusters_in_turn_are_those_of_their_labels(unit, counts, k):
+    layout = PublicOwnerLayout(tuple(counts))
+    labels = (np.arange(layout.m) % k).astype(np.int32)
+    sizes, *parts = parts_in_turn(unit, layout, k)
+    assert sizes.tolist() == np.bincount(labels, minlength=k).tolist()
+    for ours, theirs in zip(parts, unit_parts(unit, layout, labels, k), strict=True):
+        assert ours.tolist() == theirs.tolist()
+
+
+def test_noise_on_more_rows_than_fit_in_memory_is_planned():
+    budget = Budget(epsilon=300.0, delta=1e-6)
+    for unit in (POINT, CLIENT):
+        policy = NoiseInShares(budget, Bound.given(3.0), unit)
+        noise = policy.noise(ReleaseCounts(3, 1, 3, 5, 1), 64)
+        layout = PublicOwnerLayout((1 << 44,) * 3)
+        assert noise.on_distances_in_turn(layout, 3) <= noise.largest(layout.m, 3, 1 << 44) * 64**2
+        assert noise.largest_on_sums(layout, 3, 2) > 0
 
 
 @pytest.mark.parametrize("unit", [POINT, CLIENT], ids=str)
