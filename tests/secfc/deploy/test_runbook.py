@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,7 @@ def test_what_the_runbook_says_to_type_does_what_it_says(tmp_path):
             shutil.rmtree(tmp_path / name / "results")
         run.start_all()
         run.until("site-3", "clustering")
+        run.processes["server"].send_signal(signal.SIGSTOP)  # or the run may end while somebody types
         code, said = typed("abort", tmp_path / "site-3")
         assert (code, "in use" in said, "a process takes part" in said) == (2, True, True), said
         run.kill("site-3")
@@ -136,6 +138,7 @@ def test_what_the_runbook_says_to_type_does_what_it_says(tmp_path):
         for name in ("site-0", "site-1", "site-2", "site-4", "server"):
             code, said = typed("go-on", tmp_path / name, ("h1", "site-3"))
             assert (code, "goes on without site-3" in said) == (0, True), said
+        run.processes["server"].send_signal(signal.SIGCONT)
         assert set(run.wait("site-0", "site-1", "site-2", "site-4", "server")) == {5}
         code, said = typed("abort", tmp_path / "site-3")
         assert (code, "takes no further part" in said, "deleted" in said) == (0, True, True), said
