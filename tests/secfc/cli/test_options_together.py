@@ -28,6 +28,7 @@ VALUES = {
     "ranges": ["x=-1:1,y=-1:1"], "scale_share": ["0.2"], "latency": ["50"], "bandwidth": ["10"],
     "server_file": ["held.csv"], "rows_per_client": ["3"], "labels_epsilon": ["2", "2:9"],
     "k_local": ["2"], "rounds": ["2"], "alpha": ["0.5"], "exponent": ["2"], "floor": ["3"],
+    "eps": ["0.2"], "min_samples": ["2"],
 }  # fmt: skip
 # What changes no result, or needs another file.
 OTHERWISE = {
@@ -44,6 +45,8 @@ CASES = [
     ("run", "secfc", "columns", "--split columns"),
     ("run", "secfc", "common", "--features common"),
     ("run", "k-fed", "rows", "--algorithm k-fed"),
+    ("run", "lloyd", "rows", "--algorithm lloyd"),
+    ("run", "dbscan", "rows", "--algorithm dbscan"),
     ("run", "federated-lloyd", "rows", "--disclosure centers"),
     ("dp", "feddp", "rows", "--epsilon 9 --radius 1"),
     ("dp", "feddp", "common", "--epsilon 9 --server-file held.csv --features common"),
@@ -70,10 +73,8 @@ def pairs_of(command, algorithm):
 
 
 def test_every_option_is_tried_or_said_to_change_nothing():
-    algorithms = {algorithm for _, algorithm, _, _ in CASES}
-    assert not {*methods()} - algorithms - {"lloyd", "dbscan"}  # which take none that others do not, or few
-    names = {*PREPARING, *options(*algorithms)}
-    assert names >= {*VALUES, *OTHERWISE}
+    assert {algorithm for _, algorithm, _, _ in CASES} == {*methods()}
+    assert {*PREPARING, *options()} >= {*VALUES, *OTHERWISE}
     for command, algorithm, _, _ in CASES:
         assert len(pairs_of(command, algorithm)) > 100
 
@@ -113,11 +114,15 @@ def test_any_two_options_are_exact_or_nothing_is_sent(command, algorithm, what, 
     planned = {flag for one in COMMANDS["secfc plan"].params for flag in (*one.opts, *one.secondary_opts)}
     pairs, ran, wrong = pairs_of(command, algorithm), 0, []
     for pair in tonight(pairs, 6) if NIGHTLY else pairs[len(pairs) // 20 :: len(pairs) // 10]:
-        k, flags = "" if "-k" in pair.split() else "-k 2", {word for word in pair.split() if word[0] == "-"}
+        flags, needed = {word for word in pair.split() if word[0] == "-"}, "-k 2"
+        if algorithm == "dbscan":
+            needed = "" if "--eps" in flags else "--eps 0.3"
+        elif "-k" in flags:
+            needed = ""
         if what == "people" and "--no-merge" in pair:
             continue  # which the data decide: some people are at two
         begun.clear()
-        line = f"{base} {k} {pair}"
+        line = f"{base} {needed} {pair}"
         done = invoke(command, *files, "--id-column", "id", "--quiet", "--force", *line.split())
         ended = done.exception is None or isinstance(done.exception, SystemExit)
         if not ended or (done.exit_code and (done.exit_code != 2 or begun)):
@@ -125,9 +130,7 @@ def test_any_two_options_are_exact_or_nothing_is_sent(command, algorithm, what, 
         ran += bool(begun)
         if what == "common" or not flags <= planned - NETWORK:
             continue
-        words = f"{'--algorithm feddp' * (command == 'dp')} {line}".replace(
-            "--dealer f1", "--dealer client-1"
-        )
+        words = line.replace("--dealer f1", "--dealer client-1") + " --algorithm feddp" * (command == "dp")
         plan = invoke("plan", "-n", 7, "-m", 21, "-d", 2 + 8 * (what == "columns"), *words.split())
         if plan.exit_code != done.exit_code:
             wrong.append((line, done.output, plan.output))
